@@ -66,7 +66,7 @@ class Open(ContextualBias):
     def forward(self, q, k, at):
         visible = at.visible.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
         counted = visible.to(at.scores.dtype).flip(-1).cumsum(-1).flip(-1)
-        return lookup(q, self.table_for(q), counted)
+        return lookup(q, self.table, counted)
 
 
 def method_of(arm, settings):

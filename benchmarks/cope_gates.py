@@ -32,7 +32,7 @@ class Replaced(torch.nn.Module):
 
     def forward(self, q, k, at):
         gates = self.gates(torch.sigmoid(at.scores)).masked_fill(~at.visible, 0.0)
-        return lookup(q, self.bias.table_for(q), gates.flip(-1).cumsum(-1).flip(-1))
+        return lookup(q, self.bias.table, gates.flip(-1).cumsum(-1).flip(-1))
 
 
 def biases(model):

@@ -1,6 +1,7 @@
 r"""Positional encodings for transformers: readable references behind one attention function.
 
-posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there.
+posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there. Wrong
+arguments raise TypeError or ValueError naming the argument, its value and what would be right.
 """
 
 from . import audit, bridges
@@ -20,41 +21,8 @@ from .weigh import sink, stickbreaking
 __version__ = "0.1.0"
 
 __all__ = [
-    "METHODS",
-    "At",
-    "Encoding",
-    "FoxPro",
-    "KVCache",
-    "SelfAttention",
-    "UnsupportedError",
-    "alibi",
-    "attention",
-    "audit",
-    "bridges",
-    "compose",
-    "comrope",
-    "cope",
-    "embed_input",
-    "explain_impl",
-    "exposb",
-    "fire",
-    "fox",
-    "inkling",
-    "kerple",
-    "learned",
-    "liere",
-    "make",
-    "mrope",
-    "path",
-    "rope",
-    "rope2d",
-    "rse",
-    "scaling",
-    "shaw",
-    "sink",
-    "sinusoidal",
-    "softmax",
-    "stickbreaking",
-    "t5",
-    "transformer_xl",
-]
+    "METHODS", "At", "Encoding", "FoxPro", "KVCache", "SelfAttention", "UnsupportedError", "alibi", "attention",
+    "audit", "bridges", "compose", "comrope", "cope", "embed_input", "explain_impl", "exposb", "fire", "fox",
+    "inkling", "kerple", "learned", "liere", "make", "mrope", "path", "rope", "rope2d", "rse", "scaling", "shaw",
+    "sink", "sinusoidal", "softmax", "stickbreaking", "t5", "transformer_xl",
+]  # fmt: skip

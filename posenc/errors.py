@@ -39,11 +39,7 @@ def check_choice(argument, value, choices):
 
 
 def check_int(argument, value, minimum=1, even=False):
-    r"""Return `value` as an int, NumPy's and others that stand for one too.
-
-    even: True for a number of lanes that are used in pairs; else False, or in words why it must be even.
-    Errors: TypeError where it is no int (a bool or a tensor is none), ValueError below `minimum` or where it is odd.
-    """
+    r"""`value` as an int (NumPy's too; no bool, no tensor). even: True for lanes in pairs, or why it must be even."""
     try:
         if isinstance(value, bool | np.bool_ | torch.Tensor):
             raise TypeError
@@ -60,11 +56,7 @@ def check_int(argument, value, minimum=1, even=False):
 
 
 def check_number(argument, value, above=None, minimum=None):
-    r"""Return `value` as an int or a float, NumPy's and others that stand for one too.
-
-    Errors: TypeError where it is no real number (a bool or a tensor is none), ValueError where it is not finite or
-    has no float, is not greater than `above` or less than `minimum`.
-    """
+    """`value` as an int or a float (NumPy's too; no bool, no tensor), finite, above `above`, at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, int | float | numbers.Real):
         raise TypeError(f"{argument}={shown(value)} must be a number, got {type(value).__name__}")
     if type(value) not in (int, float):
@@ -85,18 +77,14 @@ def check_bool(argument, value):
 
 
 def check_tensor(argument, value, shape=None, ndim=None, floating=False):
-    r"""Raise unless `value` is a tensor of the described shape.
+    r"""Raise unless `value` is a tensor of real numbers, of `ndim` dimensions, floating where integers make no sense.
 
-    Arguments:
-        shape: the shape in words, used in the message, such as "[B, H, T, D]".
-        ndim: the allowed number of dimensions, an int or a tuple of ints.
-        floating: True where integers make no sense.
+    shape: in words for the message, such as "[B, H, T, D]".
     """
     expected = f" of shape {shape}" if shape else ""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{argument} must be a tensor{expected}, got {type(value).__name__}: {shown(value)}")
-    ndims = (ndim,) if isinstance(ndim, int) else ndim
-    if ndims is not None and value.ndim not in ndims:
+    if ndim is not None and value.ndim != ndim:
         raise ValueError(f"{argument} must be a tensor{expected}, got shape {list(value.shape)}")
     if floating and not value.is_floating_point():
         raise TypeError(f"{argument} must hold floating-point numbers, got {value.dtype}")
@@ -108,13 +96,8 @@ def check_values(good, must, words):
     r"""Raise ValueError unless all of `good` hold, but neither wait for a device nor break a graph for it.
 
     What is `readable` is looked at now. On a GPU, and within `torch.compile` and `torch.export`, an assertion becomes
-    part of the computation: RuntimeError, or the error of a CUDA kernel, when its turn comes. In a transform of
-    `torch.func`, and on other devices, nothing is looked at.
-
-    Arguments:
-        good: bool tensor.
-        must: what the assertion says.
-        words: called for what the ValueError says.
+    part of the computation, which says `must`: RuntimeError, or the error of a CUDA kernel, when its turn comes. In a
+    transform of `torch.func`, and on other devices, nothing is looked at. words: called for what the ValueError says.
     """
     transformed = not torch.compiler.is_compiling() and torch._C._functorch.maybe_current_level() is not None
     if torch.compiler.is_compiling() or (good.device.type == "cuda" and not transformed):

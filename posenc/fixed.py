@@ -73,10 +73,3 @@ class FixedNumbers(nn.Module):
 def version_of(tensor):
     """How often a tensor was written to; None where that is not counted or, in a graph, not asked."""
     return None if torch.compiler.is_compiling() or tensor.is_inference() else tensor._version
-
-
-def widen_scalars(module, state, prefix, *_):
-    r"""A hook before `load_state_dict`: numbers of shape [] that older checkpoints hold for parameters [1]."""
-    for name, parameter in module.named_parameters(recurse=False):
-        if parameter.shape == (1,) and prefix + name in state and state[prefix + name].ndim == 0:
-            state[prefix + name] = state[prefix + name].reshape(1)

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from .bias.fox import fox
 from .encoding import Encoding
 from .errors import check_bool
-from .inputs import accumulation_dtype, batched_mask
+from .inputs import accumulation_dtype
 from .layer import SelfAttention
 
 
@@ -61,22 +61,13 @@ class FoxPro(SelfAttention):
     own start stands here. Its change log says that the paper's models shared the D weights of QK-norm among the heads.
     fla's layer (fla-org/flash-linear-attention, bc3b101) has the output gate and QK-norm alone; grouped queries there
     norm the heads of keys by themselves, as here.
-    Errors: TypeError or ValueError naming the argument.
     Paper: arXiv 2503.02130, the Pro block. Chapter: FoX: a door that closes.
     """
 
     def __init__(
-        self,
-        dim: int,
-        num_heads: int,
-        encoding: Encoding | None = None,
-        *,
-        kv_shift: bool = True,
-        qk_norm: bool = True,
-        output_norm: bool = True,
-        output_gate: bool = True,
-        **options: Any,
-    ) -> None:
+        self, dim: int, num_heads: int, encoding: Encoding | None = None, *, kv_shift: bool = True,
+        qk_norm: bool = True, output_norm: bool = True, output_gate: bool = True, **options: Any,
+    ) -> None:  # fmt: skip
         switches = {"kv_shift": kv_shift, "qk_norm": qk_norm, "output_norm": output_norm, "output_gate": output_gate}
         for name, value in switches.items():
             check_bool(name, value)
@@ -123,7 +114,6 @@ class FoxPro(SelfAttention):
         before = index[:, start:-1]  # [B, T], -1 where there is none
         seen = before >= 0
         if mask is not None:
-            mask = batched_mask(mask, batch, length, valid.shape[1], x.device)
             mask = mask.expand(batch, 1, length, valid.shape[1])[:, 0]
             seen = seen & mask.gather(2, before.clamp(min=0)[:, :, None])[:, :, 0]
         none = k.new_zeros(batch, k.shape[1], 1, k.shape[3])

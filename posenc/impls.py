@@ -16,10 +16,7 @@ MANY_SCORES = 2**26  # of one head: 256 MiB in float32. From here on memory deci
 def choose_impl(
     impl, encoding, return_weights=False, device=None, dtype=torch.float32, head_dim=64, positions=(), lengths=None
 ):
-    r"""Return (implementation, reason) for `impl` in `IMPLS`, from what each declares to serve; nothing is tried.
-
-    lengths: (queries, keys); None where they are not known, and many.
-    """
+    r"""(implementation, reason) for `impl`, from what each declares; lengths: (queries, keys), None for many."""
     check_choice("impl", impl, IMPLS)
     device = torch.device("cpu") if device is None else device
     if impl == "torch":
@@ -58,9 +55,7 @@ def why_not_fused(encoding, return_weights, dtype):
     if encoding.bias is None:
         return None
     if getattr(encoding.bias, "reads_scores", True):
-        return (
-            "the encoding's 'bias' reads the scores (or does not say reads_scores=False), which fused attention hides"
-        )
+        return "the encoding's 'bias' reads the scores (or says no reads_scores=False), which fused attention hides"
     if dtype not in EXACT:
         return f"the encoding acts at 'bias', which PyTorch's fused attention would round to {dtype}"
     return None
@@ -73,15 +68,9 @@ def before_it(encoding):
 
 
 def explain_impl(
-    encoding: Encoding | None = None,
-    impl: str = "auto",
-    *,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype = torch.float32,
-    head_dim: int = 64,
-    queries: int | None = None,
-    keys: int | None = None,
-) -> str:
+    encoding: Encoding | None = None, impl: str = "auto", *, device: torch.device | str | None = None,
+    dtype: torch.dtype = torch.float32, head_dim: int = 64, queries: int | None = None, keys: int | None = None,
+) -> str:  # fmt: skip
     r"""Print and return which implementation `attention` would take for this encoding, and why.
 
     Arguments:
@@ -93,11 +82,11 @@ def explain_impl(
     """
     encoding = Encoding() if encoding is None else encoding
     check_encoding(encoding)
-    if not isinstance(device, torch.device | str | None):
-        raise TypeError(f"device={shown(device)} must be a torch.device, its name or None, got {type(device).__name__}")
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"dtype={shown(dtype)} must be a torch.dtype such as torch.float32")
     head_dim = check_int("head_dim", head_dim)
+    if not isinstance(device, torch.device | str | None):
+        raise TypeError(f"device={shown(device)} must be a torch.device, its name or None, got {type(device).__name__}")
     try:
         device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError:
@@ -141,7 +130,7 @@ def no_twin(encoding):
 
 def kernels_of(encoding):
     """What the kernels do for this encoding, in words."""
-    turn = "" if encoding.rotate is None else f"the rotary kernel {encoding.rotate.kernel_does}, "
+    turn = "" if encoding.rotate is None else "the rotary kernel turns q and k, "
     if getattr(encoding.bias, "kernel", None) == "cope":
         return f"{turn}CoPE's own kernel counts gates along the keys"
     stick = getattr(encoding.weigh, "kernel", None) == "stickbreaking"
@@ -157,10 +146,7 @@ def why_slower(device, encoding, dtype, head_dim, lengths=None):
     if major < 8:
         return f"compute capability {major}.{minor} gets no tensor-core instructions, which PyTorch's products use"
     if dtype == torch.float32 and (lengths is None or lengths[0] * lengths[1] < MANY_SCORES):
-        return (
-            f"no tensor core serves products of float32, which run as multiply-adds in small tiles (from "
-            f"{MANY_SCORES:,} scores a head on, memory decides)"
-        )
+        return f"float32 runs as multiply-adds, on no tensor core (from {MANY_SCORES:,} scores on, memory decides)"
     rows = tile_rows(encoding, (major, minor), dtype, head_dim)
     if lengths is not None and 2 * lengths[0] <= rows:
         return f"queries={lengths[0]} would fill {lengths[0]} of a tile's {rows} rows, and the others idle"
@@ -217,9 +203,7 @@ def by_kernels(q, k, v, encoding, pos_q, pos_k, causal, mask, scale, gates=None)
     variant = encoding.bias if stick or weigh is None else weigh  # what scores get, at whichever place it stands
     if variant is not None:
         if encoding.axes is not None and {"delta", "table"} & set(VARIANTS[variant.kernel].reads):
-            raise UnsupportedError(
-                f"the variant {variant.kernel!r} reads positions that are numbers, here are axes={encoding.axes}"
-            )
+            raise UnsupportedError(f"the variant {variant.kernel!r} reads numbers, here are axes={encoding.axes}")
         options.update(variant=variant.kernel, **variant.kernel_inputs(q, at))
     if not stick:
         return softmax.attend(q, k, v, **options)

@@ -13,10 +13,7 @@ def accumulation_dtype(x):
 
 
 def angle_dtype(x):
-    """The dtype for angles where x is: float64, which at position 10^7 still has nine digits after the point.
-
-    Float32 has none there. It serves on mps alone, which knows no float64.
-    """
+    """The dtype for angles where x is: float64, as float32 has no digit after the point at 10^7. Mps lacks it."""
     return torch.float32 if x.device.type == "mps" else torch.float64
 
 
@@ -78,10 +75,8 @@ def check_qkv(q, k, v):
 
 def check_encoding(encoding):
     if not isinstance(encoding, Encoding):
-        raise TypeError(
-            f"encoding={shown(encoding)} must be an Encoding or None, got {type(encoding).__name__}; "
-            f"posenc.make(name, ...) makes one"
-        )
+        got = f"got {type(encoding).__name__}; posenc.make(name, ...) makes one"
+        raise TypeError(f"encoding={shown(encoding)} must be an Encoding or None, {got}")
 
 
 def check_sizes(encoding, **sizes):

@@ -104,10 +104,7 @@ class KVCache:
         self.change(lambda x, axis: x.narrow(axis, kept.start, len(kept)))
 
     def reorder(self, rows: Tensor) -> None:
-        r"""Take `rows` [B'] of the batch: which row each new row goes on from, as in a beam search.
-
-        Errors: ValueError for a row that is none of the batch.
-        """
+        r"""Take `rows` [B'] of the batch: which row each new row goes on from, as in a beam search."""
         check_tensor("rows", rows, "[B'] of integers", ndim=1)
         batch = 0 if self.k is None else self.k.shape[0]
         if rows.is_floating_point() or (readable(rows) and not ((0 <= rows) & (rows < batch)).all()):
@@ -147,24 +144,14 @@ class SelfAttention(nn.Module):
     `embed_input`. So is one that is made for another number of heads, or another head_dim. For one that reads gates
     the block makes them from its input, one linear map a head and the encoding's activation: for FoX log f =
     logsigmoid(x W_f + b_f), in float32. The bias starts at 0, where f is near 1/2; padding closes no gate.
-    Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """
 
     def __init__(
-        self,
-        dim: int,
-        num_heads: int,
-        encoding: Encoding | None = None,
-        *,
-        num_kv_heads: int | None = None,
-        head_dim: int | None = None,
-        causal: bool = True,
-        scale: float | None = None,
-        bias: bool = False,
-        qk_norm: bool = False,
-        impl: str = "auto",
-    ) -> None:
+        self, dim: int, num_heads: int, encoding: Encoding | None = None, *, num_kv_heads: int | None = None,
+        head_dim: int | None = None, causal: bool = True, scale: float | None = None, bias: bool = False,
+        qk_norm: bool = False, impl: str = "auto",
+    ) -> None:  # fmt: skip
         super().__init__()
         dim = check_int("dim", dim)
         num_heads = check_int("num_heads", num_heads)
@@ -273,9 +260,8 @@ class SelfAttention(nn.Module):
             if not isinstance(valid, Tensor):
                 raise TypeError(f"valid={shown(valid)} must be a bool tensor of shape {[batch, length]}")
             if valid.shape != (batch, length) or valid.dtype != torch.bool:
-                raise ValueError(
-                    f"valid must be bool of shape {[batch, length]}, got {valid.dtype} {list(valid.shape)}"
-                )
+                got = f"got {valid.dtype} {list(valid.shape)}"
+                raise ValueError(f"valid must be bool of shape {[batch, length]}, {got}")
             check_device("valid", valid, x.device)
         if positions is None and self.encoding.axes is None:
             positions = counted(x, valid, cache)
@@ -316,7 +302,6 @@ def embed_input(encoding: Encoding, x: Tensor, positions: Tensor) -> Tensor:
         x: [B, T, C] embeddings.
         positions: [T] or [B, T] (or with n axes last), those that the layers get: with a cache they count on from it.
     Returns: [B, T, C].
-    Errors: TypeError or ValueError naming the argument.
     Chapter: Four places.
     """
     encoding = Encoding() if encoding is None else encoding

@@ -4,29 +4,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .bias.alibi import alibi
-from .bias.cope import cope
-from .bias.fire import fire
-from .bias.fox import fox
-from .bias.inkling import inkling
-from .bias.kerple import kerple
-from .bias.shaw import shaw
-from .bias.t5 import t5
-from .bias.transformer_xl import transformer_xl
-from .embed.learned import learned
-from .embed.sinusoidal import sinusoidal
+from .bias import alibi, cope, fire, fox, inkling, kerple, shaw, t5, transformer_xl
+from .embed import learned, sinusoidal
 from .encoding import Encoding
 from .errors import nearest, shown
-from .rotate.comrope import comrope
-from .rotate.liere import liere
-from .rotate.mrope import mrope
-from .rotate.rope import rope
-from .rotate.rope2d import rope2d
-from .several.exposb import exposb
-from .several.path import path
-from .several.rse import rse
-from .weigh.sink import sink
-from .weigh.stickbreaking import stickbreaking
+from .rotate import comrope, liere, mrope, rope, rope2d
+from .several import exposb, path, rse
+from .weigh import sink, stickbreaking
 
 
 class Method(NamedTuple):
@@ -56,136 +40,55 @@ def nope() -> Encoding:
     return Encoding()
 
 
+# A row is read in a line or a few.
+# fmt: off
 METHODS = {
     "nope": Method(nope, "NoPE", ()),
-    "sinusoidal": Method(
-        sinusoidal,
-        "Sinusoidal",
-        ("embed",),
-        variants={
-            "layer_qk": {"embed_at": "layer_qk"},
-            "layer_qkv": {"embed_at": "layer_qkv", "volume": 0.5},
-            "concatenated": {"layout": "concatenated"},
-        },
-        fails=("relative", "unseen"),
-    ),
-    "learned": Method(
-        learned,
-        "Learned",
-        ("embed",),
-        variants={"layer_qk": {"embed_at": "layer_qk", "std": 0.5}, "layer_qkv": {"embed_at": "layer_qkv", "std": 0.5}},
-        fails=("relative",),  # its table ends where training did
-    ),
-    "shaw": Method(shaw, "Shaw", ("bias",), variants={"clipped": {"clip": 2}, "values": {"clip": 3, "values": True}}),
-    "transformer_xl": Method(transformer_xl, "Transformer-XL", ("bias",), fails=("unseen",)),
-    "t5": Method(
-        t5,
-        "T5",
-        ("bias",),
-        causal_only=True,
-        both_ways={"bidirectional": True},
-        shared=True,
-        variants={"bidirectional": {"bidirectional": True, "num_buckets": 8, "max_distance": 6}},
+    "sinusoidal": Method(sinusoidal.sinusoidal, "Sinusoidal", ("embed",), fails=("relative", "unseen"), variants={
+        "layer_qk": {"embed_at": "layer_qk"}, "layer_qkv": {"embed_at": "layer_qkv", "volume": 0.5},
+        "concatenated": {"layout": "concatenated"}}),
+    "learned": Method(learned.learned, "Learned", ("embed",), fails=("relative",), variants={  # its table ends, too
+        "layer_qk": {"embed_at": "layer_qk", "std": 0.5}, "layer_qkv": {"embed_at": "layer_qkv", "std": 0.5}}),
+    "shaw": Method(shaw.shaw, "Shaw", ("bias",), variants={
+        "clipped": {"clip": 2}, "values": {"clip": 3, "values": True}}),
+    "transformer_xl": Method(transformer_xl.transformer_xl, "Transformer-XL", ("bias",), fails=("unseen",)),
+    "t5": Method(t5.t5, "T5", ("bias",), causal_only=True, both_ways={"bidirectional": True}, shared=True,
         fails=("unseen",),  # its last buckets begin at 64
-    ),
-    "kerple": Method(kerple, "KERPLE", ("bias",), variants={"power": {"form": "power"}}, fails=("unseen",)),
-    "fire": Method(
-        fire,
-        "FIRE",
-        ("bias",),
-        causal_only=True,
-        per_length={"threshold": 1 / 4},
-        variants={"near": {"threshold": 3.0}},
+        variants={"bidirectional": {"bidirectional": True, "num_buckets": 8, "max_distance": 6}}),
+    "kerple": Method(kerple.kerple, "KERPLE", ("bias",), fails=("unseen",), variants={"power": {"form": "power"}}),
+    "fire": Method(fire.fire, "FIRE", ("bias",), causal_only=True, per_length={"threshold": 1 / 4},
         fails=("relative", "unseen"),  # beyond its threshold it divides by the query's position
-    ),
-    "rope": Method(
-        rope,
-        "RoPE",
-        ("rotate",),
-        variants={
-            "half": {"layout": "half"},
-            "partial": {"rotary_dim": 4},
-            "proportional": {"rotary_dim": 4, "proportional": True, "layout": "half"},
-        },
-        fails=("unseen",),
-    ),
-    "rope2d": Method(
-        rope2d,
-        "2D-RoPE",
-        ("rotate",),
-        axes=2,
-        variants={"mixed": {"form": "mixed", "num_heads": 4}, "half": {"layout": "half"}},
-    ),
-    "mrope": Method(
-        mrope, "M-RoPE", ("rotate",), axes=3, variants={"interleaved": {"sections": (2, 1, 1), "interleaved": True}}
-    ),
-    "liere": Method(
-        liere,
-        "LieRE",
-        ("rotate",),
-        axes=2,
-        variants={"planes": {"block": 2}},
-        fails=("relative", "precision"),  # its planes don't commute; learned turns are rounded when cast
-    ),
-    "comrope": Method(
-        comrope,
-        "ComRoPE",
-        ("rotate",),
-        axes=2,
-        variants={"linear": {"form": "ld"}},
-        fails=("precision",),  # its learned turns are rounded when cast
-    ),
-    "alibi": Method(
-        alibi,
-        "ALiBi",
-        ("bias",),
-        causal_only=True,
-        both_ways={"symmetric": True},
-        variants={"symmetric": {"symmetric": True}, "learned": {"learned": True}},
-        fails=("unseen",),
-    ),
-    "stickbreaking": Method(
-        stickbreaking,
-        "Stick-breaking",
-        ("weigh",),
-        causal_only=True,
-        both_ways={"order": "first"},
-        variants={
-            "current": {"attend_current": True},
-            "remainder": {"remainder": "current"},
-            "first": {"order": "first"},
-            "first-both": {"order": "first", "attend_current": True, "remainder": "current"},
-        },
-    ),
-    "exposb": Method(
-        exposb,
-        "ExpoSB",
-        ("rotate", "weigh"),
-        variants={
-            "log": {"on": "log", "per_pair": True, "learn_rate": True},
-            "weights": {"on": "weights", "gain": False},
-        },
-        fails=("relative", "norm", "layout", "unseen"),
-    ),
-    "rse": Method(
-        rse,
-        "RSE",
-        ("rotate", "bias", "weigh"),
-        variants={"recent": {"order": "recent", "rate": 0.2}, "softmax": {"stick": False}},
-        fails=("unseen",),
-    ),
-    "cope": Method(
-        cope,
-        "CoPE",
-        ("bias",),
-        causal_only=True,
-        variants={"few": {"num_positions": 3}, "a-table-a-head": {"num_positions": 6, "num_heads": 4}},
-    ),
-    "fox": Method(fox, "FoX", ("bias",), causal_only=True),
-    "inkling": Method(inkling, "Inkling", ("bias",), variants={"near": {"extent": 3, "num_curves": 2}}),
-    "path": Method(path, "PaTH", (), causal_only=True),
-    "sink": Method(sink, "Softmax with a sink", ("weigh",)),
+        variants={"near": {"threshold": 3.0}}),
+    "rope": Method(rope.rope, "RoPE", ("rotate",), fails=("unseen",), variants={
+        "half": {"layout": "half"}, "partial": {"rotary_dim": 4},
+        "proportional": {"rotary_dim": 4, "proportional": True, "layout": "half"}}),
+    "rope2d": Method(rope2d.rope2d, "2D-RoPE", ("rotate",), axes=2, variants={
+        "mixed": {"form": "mixed", "num_heads": 4}, "half": {"layout": "half"}}),
+    "mrope": Method(mrope.mrope, "M-RoPE", ("rotate",), axes=3, variants={
+        "interleaved": {"sections": (2, 1, 1), "interleaved": True}}),
+    "liere": Method(liere.liere, "LieRE", ("rotate",), axes=2, variants={"planes": {"block": 2}},
+        fails=("relative", "precision")),  # its planes don't commute; learned turns are rounded when cast
+    "comrope": Method(comrope.comrope, "ComRoPE", ("rotate",), axes=2, variants={"linear": {"form": "ld"}},
+        fails=("precision",)),  # its learned turns are rounded when cast
+    "alibi": Method(alibi.alibi, "ALiBi", ("bias",), causal_only=True, both_ways={"symmetric": True}, fails=("unseen",),
+        variants={"symmetric": {"symmetric": True}, "learned": {"learned": True}}),
+    "stickbreaking": Method(stickbreaking.stickbreaking, "Stick-breaking", ("weigh",), causal_only=True,
+        both_ways={"order": "first"}, variants={
+            "current": {"attend_current": True}, "remainder": {"remainder": "current"}, "first": {"order": "first"},
+            "first-both": {"order": "first", "attend_current": True, "remainder": "current"}}),
+    "exposb": Method(exposb.exposb, "ExpoSB", ("rotate", "weigh"), fails=("relative", "norm", "layout", "unseen"),
+        variants={"log": {"on": "log", "per_pair": True, "learn_rate": True},
+                  "weights": {"on": "weights", "gain": False}}),
+    "rse": Method(rse.rse, "RSE", ("rotate", "bias", "weigh"), fails=("unseen",), variants={
+        "recent": {"order": "recent", "rate": 0.2}, "softmax": {"stick": False}}),
+    "cope": Method(cope.cope, "CoPE", ("bias",), causal_only=True, variants={
+        "few": {"num_positions": 3}, "a-table-a-head": {"num_positions": 6, "num_heads": 4}}),
+    "fox": Method(fox.fox, "FoX", ("bias",), causal_only=True),
+    "inkling": Method(inkling.inkling, "Inkling", ("bias",), variants={"near": {"extent": 3, "num_curves": 2}}),
+    "path": Method(path.path, "PaTH", (), causal_only=True),
+    "sink": Method(sink.sink, "Softmax with a sink", ("weigh",)),
 }
+# fmt: on
 
 
 def on_text() -> tuple[str, ...]:

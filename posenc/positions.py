@@ -12,9 +12,7 @@ def place_tokens(q, k, encoding, pos_q, pos_k, mask):
     if (pos_q is None) != (pos_k is None):
         if queries != keys:
             given, missing = ("pos_k", "pos_q") if pos_q is None else ("pos_q", "pos_k")
-            raise ValueError(
-                f"{missing}=None: give it too, since {queries} queries and {keys} keys can't share {given}"
-            )
+            raise ValueError(f"{missing}=None: give it too, {queries} queries and {keys} keys can't share {given}")
         pos_q = pos_k = pos_q if pos_k is None else pos_k
     if pos_q is None:
         if encoding.axes is not None:
@@ -35,11 +33,7 @@ def batched_positions(name, positions, batch, length, axes, device):
     positions = check_positions(name, positions, axes is not None)
     if tuple(positions.shape) == (length, *tail):
         return positions[None]
-    if (
-        positions.ndim != 2 + len(tail)
-        or positions.shape[0] not in (1, batch)
-        or positions.shape[1:] != (length, *tail)
-    ):
+    if tuple(positions.shape) not in ((1, length, *tail), (batch, length, *tail)):
         raise ValueError(f"{name} must have shape {shapes}, got {list(positions.shape)}")
     return positions
 
@@ -52,7 +46,6 @@ def check_positions(argument, positions, axes=False):
     values costs nothing: in plain tensors on a CPU, outside of `torch.compile`, `torch.export` and `torch.func`.
 
     axes: True for positions with coordinates, whose methods read NaN as "without a place".
-    Errors: TypeError or ValueError naming the argument.
     """
     check_tensor(argument, positions, "[T] or [B, T]")
     if positions.ndim == 0:
@@ -69,10 +62,7 @@ def check_positions(argument, positions, axes=False):
 
 
 def whole(argument, positions):
-    r"""Return `positions` as int64, for methods that look a position or a distance up in a table.
-
-    Errors: ValueError where one of them is no whole number.
-    """
+    r"""Return `positions` as int64, for methods that look one up; ValueError where one is no whole number."""
     positions = check_positions(argument, positions)
     if positions.is_floating_point():
         good = positions == positions.round()
@@ -85,22 +75,13 @@ def whole(argument, positions):
     return positions.long()
 
 
-def check_one_axis(at):
-    """Raise ValueError where positions have several axes, for methods that read numbers."""
-    if at.pos_q.ndim != 2:
-        raise ValueError(
-            f"pos_q {list(at.pos_q.shape)} has {at.pos_q.shape[-1]} axes, this method reads positions that are numbers"
-        )
-
-
 def distances(at):
-    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk]. Errors: ValueError where positions have several axes."""
-    check_one_axis(at)
+    r"""pos_q - pos_k of every pair, [B or 1, Tq, Tk], for positions that are numbers."""
+    if at.pos_q.ndim != 2:
+        raise ValueError(f"pos_q {list(at.pos_q.shape)} has axes, this method reads positions that are numbers")
     return check_positions("pos_q", at.pos_q)[:, :, None] - check_positions("pos_k", at.pos_k)[:, None, :]
 
 
 def offsets(at):
     r"""pos_k - pos_q of every pair, [B or 1, Tq, Tk] int64, for methods that look offsets up in a table."""
-    check_one_axis(at)
-    pos_q, pos_k = whole("pos_q", at.pos_q), whole("pos_k", at.pos_k)
-    return pos_k[:, None, :] - pos_q[:, :, None]
+    return -distances(at._replace(pos_q=whole("pos_q", at.pos_q), pos_k=whole("pos_k", at.pos_k)))

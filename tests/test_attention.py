@@ -336,7 +336,7 @@ TWINS = [  # the encoding, what its line says of its own, whether kernels comput
     (posenc.make("rope", head_dim=8), "rotary kernel turns.*'plain'", True),
     (posenc.compose(posenc.fox.fox(), posenc.make("stickbreaking")), "stick.*kernel.*'decay'", True),
     (posenc.cope.cope(8, 4), "CoPE's own kernel", True),
-    (posenc.make("exposb", head_dim=8, num_heads=2), "rotary.*gain and band, in one launch.*'faded'", True),
+    (posenc.make("exposb", head_dim=8, num_heads=2), "rotary kernel.*'faded'", True),
     (posenc.inkling.inkling(4), "'bias'.*Inkling.*curve", False),
     (posenc.path.path(8), "'attend'.*PaTH.*between", False),
     (posenc.sink.sink(2), "'weigh'.*sink.*no key", False),

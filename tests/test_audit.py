@@ -425,7 +425,6 @@ WRONG = [
     (clipped, {"place": "bias", "like": "t5"}, "like='t5' learns.*Encoding"),
     (posenc.Encoding(), {"like": turn}, "like.*Encoding"),
     (posenc.alibi.alibi(4), {"causal": False}, "causal=False"),
-    (lambda x: x, {"place": "rotate"}, r"subject.*\(x, positions\).*place='rotate'.*takes \(x\)"),
     (turn, {"place": "rotate", "questions": ["norms"]}, "questions='norms'.*'norm'"),
     (turn, {"place": "rotate", "head_dim": 7}, "head_dim=7"),
 ]

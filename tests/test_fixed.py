@@ -113,14 +113,6 @@ def test_copies_and_files_of_a_model_are_as_good_as_it(name):
     assert all(part.copies for part in parts if part.names)
 
 
-def test_a_checkpoint_with_scalars_of_no_dimension_still_loads():
-    for name, keys in (("fire", ("bias.c", "bias.stretch")), ("rse", ("bias.raw",))):
-        made = encoding(name)
-        state = {key: value + 0.25 for key, value in made.state_dict().items()}
-        made.load_state_dict(state | {key: state[key].squeeze() for key in keys}, strict=True)
-        assert all(torch.equal(value, state[key]) for key, value in made.state_dict().items())
-
-
 @pytest.mark.parametrize("how", ["replaced", "written to"])
 def test_changed_numbers_are_used_from_the_next_call_on(how):
     made, x = posenc.make("alibi", num_heads=HEADS), torch.randn(1, HEADS, 9, HEAD_DIM, dtype=torch.float64)

@@ -13,7 +13,7 @@ from ..encoding import At, Encoding
 from ..errors import check_choice, shown
 from ..layer import SelfAttention, embed_input
 from ..methods import METHODS, make, sizes
-from .by_hand import HandAttention, SubjectError, as_encoding, copied
+from .by_hand import HandAttention, SubjectError, as_encoding
 
 #: The questions in the order of the report.
 QUESTIONS = {
@@ -90,12 +90,12 @@ class Bench:
     r"""One attention layer with fixed random projections around the subject, so that all are asked the same."""
 
     def __init__(self, encoding, settings):
-        self.encoding, self.settings, self.length = copied(encoding), settings, settings["trained_length"]
+        self.encoding, self.settings, self.length = copy.deepcopy(encoding), settings, settings["trained_length"]
         for name, value in settings.items():
             setattr(self, name, value)
         self.weighs = not isinstance(encoding.attend, HandAttention)  # else there are outputs alone
         self.copies = {}
-        self.exact = self.encoding_in(torch.float64)
+        self.exact = self.layer(torch.float64).whole  # the encoding in float64
 
     def line(self, positions, shift=0):
         """Where tokens at positions [..., T] stand, then shifted; with n axes [..., T, n], on no straight line."""
@@ -104,16 +104,13 @@ class Bench:
         return torch.stack([positions + 2 * a * positions % 5 + (a + 1) * shift for a in range(self.exact.axes)], -1)
 
     def generator(self):
-        return torch.Generator().manual_seed(self.seed)
-
-    def encoding_in(self, dtype):
-        """A copy of the encoding as `model.to(dtype)` would make it."""
-        return self.layer(dtype).whole
+        return torch.Generator().manual_seed(0)
 
     def layer(self, dtype):
+        """The layer, and as `whole` the encoding, as `model.to(dtype)` would make it."""
         if dtype not in self.copies:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(self.seed)
+                torch.manual_seed(0)
                 dim = self.head_dim * self.num_heads
                 own = copy.deepcopy(self.encoding)
                 layer = SelfAttention(dim, self.num_heads, own.in_layers(), causal=self.causal, impl="torch")
@@ -195,8 +192,8 @@ def pair_of(bench, like, place):
         check_choice("like", like, tuple(METHODS))
         options = sizes(like, num_heads=bench.num_heads, head_dim=bench.head_dim, length=bench.length)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(bench.seed)
-            mine = copied(bench.encoding)
+            torch.manual_seed(0)
+            mine = copy.deepcopy(bench.encoding)
             other = make(like, **options | ({} if bench.causal else METHODS[like].both_ways))
             ours, theirs = ([p for p in one.parameters() if p.requires_grad] for one in (mine, other))
             if [p.shape for p in ours] != [p.shape for p in theirs]:
@@ -207,11 +204,6 @@ def pair_of(bench, like, place):
     if other.axes != mine.axes:
         raise ValueError(f"like={shown(like)} has axes={other.axes}, it must have those of subject, {mine.axes}")
     return [Bench(one, bench.settings) for one in (mine, other)]
-
-
-def small(number):
-    """A number with two digits."""
-    return f"{number:.2g}"
 
 
 def decimals(number, digits=3):

@@ -1,15 +1,10 @@
 r"""What a person has at hand, a function of one place, as an `Encoding`."""
 
-import copy
-import inspect
-
 import torch
 from torch import nn
 
-from ..encoding import PLACES, Encoding
+from ..encoding import Encoding
 from ..errors import check_choice, shown
-
-FORMS = (*PLACES, "attention")
 
 
 class SubjectError(Exception):
@@ -68,18 +63,9 @@ class HandRotate(ByHand):
 
 class HandBias(ByHand):
     def forward(self, q, k, at):
-        shape = (q.shape[1], q.shape[2], k.shape[2])  # [H, Tq, Tk]
-        rows = max(len(at.pos_q), len(at.pos_k))
+        rows, shape = max(len(at.pos_q), len(at.pos_k)), (1, q.shape[1], q.shape[2], k.shape[2])
         pairs = zip(at.pos_q.expand(rows, -1), at.pos_k.expand(rows, -1))
-        return torch.cat([self.of_row(pos_q, pos_k, shape) for pos_q, pos_k in pairs])
-
-    def of_row(self, pos_q, pos_k, shape):
-        """[1, H, Tq, Tk] of positions [Tq] and [Tk]."""
-        out = self.function(pos_q, pos_k)
-        try:
-            return torch.broadcast_to(out, (1, *shape))
-        except (RuntimeError, TypeError):
-            return checked(out, (1, *shape), f"it must return what broadcasts to [H, Tq, Tk] = {list(shape)}, got")
+        return torch.cat([torch.broadcast_to(self.function(*pair), shape) for pair in pairs])
 
 
 class HandWeigh(ByHand):
@@ -101,27 +87,7 @@ class HandAttention(ByHand):
         return (out, None) if return_weights else out
 
 
-BY_HAND = {  # place: (its class, what the callable is given)
-    "embed": (HandEmbed, ("x", "positions")),
-    "rotate": (HandRotate, ("x", "positions")),
-    "bias": (HandBias, ("pos_q", "pos_k")),
-    "weigh": (HandWeigh, ("scores", "at")),
-    "attention": (HandAttention, ("q", "k", "v", "positions", "causal")),
-}
-
-
-def check_takes(subject, place, given, name):
-    """Raise unless the callable takes as many arguments as its place gives it; builtins don't tell what they take."""
-    try:
-        signature = inspect.signature(subject)
-    except (TypeError, ValueError):
-        return
-    try:
-        signature.bind(*given)
-    except TypeError:
-        raise TypeError(
-            f"{name} must take ({', '.join(given)}), as place={place!r} calls it; this one takes {signature}"
-        ) from None
+BY_HAND = {"embed": HandEmbed, "rotate": HandRotate, "bias": HandBias, "weigh": HandWeigh, "attention": HandAttention}
 
 
 def as_encoding(subject, place, name="subject"):
@@ -133,19 +99,7 @@ def as_encoding(subject, place, name="subject"):
     if not callable(subject):
         raise TypeError(f"{name}={shown(subject)} must be an Encoding or a callable, got {type(subject).__name__}")
     if place is None:
-        raise ValueError(f"place=None: where does {name} act? At one of {', '.join(FORMS)}; or make it an Encoding")
-    check_choice("place", place, FORMS)
-    kind, given = BY_HAND[place]
-    check_takes(subject, place, given, name)
-    part = kind(subject)
+        raise ValueError(f"place=None: where does {name} act? At one of {', '.join(BY_HAND)}; or make it an Encoding")
+    check_choice("place", place, BY_HAND)
+    part = BY_HAND[place](subject)
     return Encoding(attend=part) if place == "attention" else Encoding(**{place: part})
-
-
-def copied(encoding):
-    """A copy of the subject's encoding. Errors: TypeError where it can't be copied, with what to do."""
-    try:
-        return copy.deepcopy(encoding)
-    except Exception as error:
-        raise TypeError(
-            f"subject holds what can't be copied ({error_words(error)}); a function that refers to it is used as it is"
-        ) from error

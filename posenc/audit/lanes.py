@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from .bench import Finding, at_most, decimals, percent, small, unlike, worst_at
+from .bench import Finding, at_most, decimals, percent, unlike, worst_at
 from .by_hand import NotAsked
 
 
@@ -23,7 +23,7 @@ def ask_norm(bench):
             place = worst_at(change)
             times, _ = unlike(ratio[place].item(), 1.0)
             example = f"a {kind} at position {place[2]}, head {place[1]}, becomes {times} times as long"
-    words = f"lengths are kept to {small(worst)}"
+    words = f"lengths are kept to {worst:.2g}"
     return at_most("norm", worst, bench.tolerance, words, f"lengths change by up to {percent(worst)}", example)
 
 

@@ -5,7 +5,7 @@ import math
 import torch
 
 from ..layer import KVCache
-from .bench import Finding, at_most, decimals, percent, small, unlike, unravel, worst_at
+from .bench import Finding, at_most, decimals, percent, unlike, unravel, worst_at
 from .by_hand import NotAsked, SubjectError, error_words
 
 WRONG = 0.05  # a weight in a narrow dtype that is off by more than this is no rounding
@@ -56,8 +56,8 @@ def ask_relative(bench):
             example = f"{pair} {home} at home, {away} with all positions moved by {by}"
     what = "weight" if bench.weighs else "output"
     exact = "" if worst < 1e-9 else ", as in float32"
-    words = f"moving all positions by up to {farthest} changes no {what} by more than {small(worst)}{exact}"
-    broken = f"moving all positions by up to {farthest} changes a {what} by {small(worst)}"
+    words = f"moving all positions by up to {farthest} changes no {what} by more than {worst:.2g}{exact}"
+    broken = f"moving all positions by up to {farthest} changes a {what} by {worst:.2g}"
     return at_most("relative", worst, bench.tolerance, words, broken, example)
 
 
@@ -121,7 +121,7 @@ def ask_gradient(bench):
         if off > worst:
             worst, example = off, words
     what = "inputs and parameters" if parameters else "inputs"
-    words = f"backward and finite differences agree for {what}, to {small(worst)} of the largest entry"
+    words = f"backward and finite differences agree for {what}, to {worst:.2g} of the largest entry"
     broken = f"the backward pass is off by {percent(worst, 0)} of the largest entry"
     return at_most("gradient", worst, SLOPE, words, broken, example)
 
@@ -167,7 +167,7 @@ def ask_precision(bench):
                         break
                 first[name] = place + int((error > WRONG).nonzero()[0])
         before = reached - width + 1
-    errors = ", ".join(f"{name} {small(value)}" for name, value in worst.items())
+    errors = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())
     what = "a weight" if bench.weighs else "an output"
     words = f"worst error of {what} up to position {reached}: {errors}"
     if not first:
@@ -188,7 +188,7 @@ def ask_causality(bench):
     moved = (bench.run(changed, positions)[0] - bench.run(x, positions)[0])[:, :cut].abs().amax((0, 2))
     number = moved.max().item()
     first = int((moved > 1e-9).nonzero()[0]) if number > 1e-9 else 0
-    example = f"tokens from {cut} on change, and the output of token {first} moves by {small(moved[first].item())}"
+    example = f"tokens from {cut} on change, and the output of token {first} moves by {moved[first].item():.2g}"
     words = "changing the future leaves the past as it was"
     return at_most("causality", number, 1e-9, words, "the past moves", example)
 
@@ -214,9 +214,9 @@ def ask_cache(bench):
         if off.max() > worst:
             worst = off.max().item()
             first = int((off > bench.tolerance).nonzero()[0]) if worst > bench.tolerance else 0
-            example = f"{words}, token {first} is off by {small(off[first].item())}"
-    words = f"token by token and in chunks it is the full pass to {small(worst)}"
-    return at_most("cache", worst, bench.tolerance, words, f"decoding differs by {small(worst)}", example)
+            example = f"{words}, token {first} is off by {off[first].item():.2g}"
+    words = f"token by token and in chunks it is the full pass to {worst:.2g}"
+    return at_most("cache", worst, bench.tolerance, words, f"decoding differs by {worst:.2g}", example)
 
 
 def ask_batch(bench):
@@ -232,8 +232,8 @@ def ask_batch(bench):
         if off.max() > worst:
             worst = off.max().item()
             row, token = worst_at(off)
-            example = f"{where}, token {token} of row {row} is off by {small(worst)}"
-    words = f"two rows in one call are each row alone, to {small(worst)}"
+            example = f"{where}, token {token} of row {row} is off by {worst:.2g}"
+    words = f"two rows in one call are each row alone, to {worst:.2g}"
     return at_most("batch", worst, bench.tolerance, words, "a row in a batch is not the row alone", example)
 
 
@@ -339,6 +339,6 @@ def ask_same(pair, name):
             where = f"token at {places[i]}" if equal else f"query at {places[i]}, key at {places[j]}, head {h}"
             example = "first {}: {}, not {}".format(where, *unlike(mine[h, i, j].item(), theirs[h, i, j].item(), 4))
     what, where = ("a weight", f", in {heads_in_words(heads)}") if heads.any() else ("an output", "")
-    broken = f"{what} is not that of {name}, by up to {small(worst)}{where}"
-    words = f"weights and outputs are those of {name}, to {small(worst)}, up to position {reached}"
+    broken = f"{what} is not that of {name}, by up to {worst:.2g}{where}"
+    words = f"weights and outputs are those of {name}, to {worst:.2g}, up to position {reached}"
     return at_most("same", worst, bench.tolerance, words, broken, example)

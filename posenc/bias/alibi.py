@@ -16,7 +16,6 @@ def slopes(num_heads: int) -> torch.Tensor:
     every other slope for 2p, as in the authors' code.
 
     Returns: [H] float32, on the CPU, the first head the steepest where H is a power of two.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2108.12409, section 3. Chapter: ALiBi.
     """
     num_heads = check_int("num_heads", num_heads)
@@ -35,7 +34,6 @@ def bias(pos_q: torch.Tensor, pos_k: torch.Tensor, slopes: torch.Tensor, symmetr
         symmetric: True takes |pos_q - pos_k|, an extension for encoders that is not in the paper.
     Returns: [H, Tq, Tk] (or [B, H, Tq, Tk]), in the dtype of slopes. Causal masking is not included: without
         `symmetric` a key in the future gets a bonus, and nothing here hides it.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the penalty is negative. Paper: arXiv 2108.12409, equation in section 3. Chapter: ALiBi.
     """
     pos_q, pos_k = check_positions("pos_q", pos_q), check_positions("pos_k", pos_k)
@@ -65,7 +63,7 @@ class LinearBias(FixedNumbers):
 
     def kernel_inputs(self, q, at):
         """What the twin reads besides q and k: a [H], the slopes."""
-        return {"a": self.slopes_for(q).to(torch.float32)}
+        return {"a": self.here("slopes", q).to(torch.float32)}
 
     def __init__(self, num_heads, symmetric, learned):
         super().__init__()
@@ -78,14 +76,8 @@ class LinearBias(FixedNumbers):
             with torch.no_grad():
                 self.slopes.copy_(slopes(len(self.slopes)))
 
-    def slopes_for(self, q):
-        """The slopes where q is, in the dtype of its logits."""
-        if q.shape[1] != self.slopes.shape[0]:
-            raise ValueError(f"num_heads={self.slopes.shape[0]} of this ALiBi must equal the {q.shape[1]} heads of q")
-        return self.here("slopes", q)
-
     def forward(self, q, k, at):
-        return bias(at.pos_q, at.pos_k, self.slopes_for(q), self.symmetric)
+        return bias(at.pos_q, at.pos_k, self.here("slopes", q), self.symmetric)
 
 
 def alibi(num_heads: int, *, symmetric: bool = False, learned: bool = False) -> Encoding:
@@ -95,7 +87,6 @@ def alibi(num_heads: int, *, symmetric: bool = False, learned: bool = False) -> 
         num_heads: H, any number of heads; slopes as in `slopes`.
         symmetric: True penalizes |i - j|, which allows attention in both directions.
         learned: True makes the slopes parameters, starting from the paper's. The paper found no gain in that.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2108.12409. Chapter: ALiBi.
     """
     check_int("num_heads", num_heads)

@@ -17,7 +17,6 @@ def positions(logits, visible):
         logits: [..., Tq, Tk], what the gates are made of.
         visible: bool, broadcastable to logits, causal; a key that is not visible counts nothing.
     Returns: p [..., Tq, Tk], float32 (float64 where logits are), 0 for keys after the query.
-    Errors: TypeError, ValueError naming the argument.
     Convention: with all gates 1, p_ij = i - j + 1: the query itself stands at 1.
     Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.
     """
@@ -38,7 +37,6 @@ def lookup(q, table, p):
         table: [P, D], or broadcastable to [..., P, D], the vectors e of the positions 0 .. P-1.
         p: [..., Tq, Tk] positions; those beyond P-1 stand at P-1 and get no gradient.
     Returns: [..., Tq, Tk] in the dtype of p.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.
     """
     check_tensor("q", q, "[..., Tq, D]", floating=True)
@@ -72,19 +70,11 @@ class ContextualBias(nn.Module):
         nn.init.zeros_(self.table)
 
     def forward(self, q, k, at):
-        return lookup(q, self.table_for(q), positions(at.scores, at.visible))
+        return lookup(q, self.table, positions(at.scores, at.visible))
 
     def kernel_inputs(self, q, at):
         """What the twin reads besides q and k: z [B, H, Tq, P], the product of each query with each position."""
-        return {"z": (q @ self.table_for(q).to(q.dtype).transpose(-2, -1)).to(torch.float32)}
-
-    def table_for(self, q):
-        """The table, once it fits the heads and lanes of q."""
-        if self.table.shape[-1] != q.shape[-1]:
-            raise ValueError(f"head_dim={self.table.shape[-1]} of this CoPE must equal the {q.shape[-1]} lanes of q")
-        if self.table.ndim == 3 and self.table.shape[0] != q.shape[1]:
-            raise ValueError(f"num_heads={self.table.shape[0]} of this CoPE must equal the {q.shape[1]} heads of q")
-        return self.table
+        return {"z": (q @ self.table.to(q.dtype).transpose(-2, -1)).to(torch.float32)}
 
     def extra_repr(self):
         return f"table={list(self.table.shape)}"
@@ -100,7 +90,6 @@ def cope(head_dim: int, num_positions: int = 64, *, num_heads: int | None = None
         num_positions: P, at least 2: rows of the learned table e [P, D], which starts at zero, where CoPE is NoPE.
         num_heads: None shares the table among the heads, as the paper's listing does; H gives each its own [H, P, D].
     Not defined without a causal mask.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the listing in the paper's appendix: gates are made of the scaled and masked logits, q . e is not
         scaled. Equations 3 and 5 know no 1/sqrt(D) at all: `attention(..., scale=1.0)` computes them.
     Paper: arXiv 2405.18719. Chapter: CoPE: counting what matters.

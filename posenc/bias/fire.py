@@ -6,7 +6,6 @@ from torch.nn.functional import linear, relu_
 
 from ..encoding import Encoding
 from ..errors import check_int, check_number
-from ..fixed import widen_scalars
 from ..inputs import accumulation_dtype
 from ..positions import distances
 
@@ -23,7 +22,6 @@ class ProgressiveInterpolation(nn.Module):
         self.stretch = nn.Parameter(torch.empty(1))  # L = start * stretch, as in the authors' code: a step of the
         # optimizer then moves L by a share of itself. As a number of tokens it would hardly move at all.
         self.widen, self.narrow = nn.Linear(1, hidden), nn.Linear(hidden, num_heads)
-        self.register_load_state_dict_pre_hook(widen_scalars)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -44,8 +42,6 @@ class ProgressiveInterpolation(nn.Module):
 
     def forward(self, q, k, at):
         dtype = accumulation_dtype(q)
-        if q.shape[1] != self.narrow.out_features:
-            raise ValueError(f"num_heads={self.narrow.out_features} of this FIRE must equal the {q.shape[1]} of q")
         x = self.share(at, dtype)[..., None]
         # The hidden layer, [B or 1, Tq, Tk, hidden], is nearly all the memory that FIRE takes: it is held once.
         x = relu_(linear(x, self.widen.weight.to(dtype), self.widen.bias.to(dtype)))
@@ -64,7 +60,6 @@ def fire(num_heads: int, *, hidden: int = 32, threshold: float = 512.0) -> Encod
         threshold: L at the start; a factor on it is learned, as c is. 512 is the authors', who train at length 2048.
     Convention: i is the query's position, so the bias is relative only up to L; beyond, moving all positions changes
         it. The network's input stays within 0 .. 1 at any length.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2310.04418, section 3. Chapter: Relative position.
     """
     num_heads = check_int("num_heads", num_heads)

@@ -17,13 +17,10 @@ def decay(log_forget: torch.Tensor, queries: int | None = None) -> torch.Tensor:
         log_forget: [..., Tk], log f of each token, at most 0; -inf forgets all that was before, exactly.
         queries: Tq, how many tokens ask, of which the last is the last; default Tk.
     Returns: [..., Tq, Tk], float32 (float64 where log_forget is), 0 on the diagonal, at most 0.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the gate of token l closes on what is before l, not on l: the first gate is never used.
     Paper: arXiv 2503.02130. Chapter: FoX: a door that closes.
     """
     check_tensor("log_forget", log_forget, "[..., Tk]", floating=True)
-    if log_forget.ndim == 0:
-        raise ValueError(f"log_forget must have shape [..., Tk], got a single number: {log_forget.item()!r}")
     check_log_forget(log_forget)
     keys = log_forget.shape[-1]
     queries = keys if queries is None else queries

@@ -18,7 +18,6 @@ def curves(mix: torch.Tensor, bank: torch.Tensor, distance: torch.Tensor) -> tor
         bank: [n, E], the curves.
         distance: [..., Tq, Tk] whole numbers i - j.
     Returns: [..., Tq, Tk].
-    Errors: TypeError, ValueError naming the argument.
     Source: transformers 5.15, models/inkling. Chapter: When content moves the ruler.
     """
     check_tensor("mix", mix, "[..., Tq, n]", floating=True)
@@ -61,7 +60,6 @@ def inkling(extent: int = 128, *, num_curves: int = 16) -> Encoding:
     Arguments:
         extent: E, how many distances the curves know; a key farther back gets no bias.
         num_curves: n, how many curves the heads share.
-    Errors: TypeError, ValueError naming the argument.
     Convention: only the bias. Inkling also normalizes q and k, scales by 1/D, convolves keys and values, and in full
         layers multiplies the logits by a number that grows with the index: see the chapter.
     Source: transformers 5.15, models/inkling. Chapter: When content moves the ruler.

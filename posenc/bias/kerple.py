@@ -29,8 +29,6 @@ class DistanceKernel(nn.Module):
         nn.init.constant_(self.log_r2, -0.7)  # r2 near 1/2
 
     def forward(self, q, k, at):
-        if q.shape[1] != self.log_r1.shape[0]:
-            raise ValueError(f"num_heads={self.log_r1.shape[0]} of this KERPLE must equal the {q.shape[1]} heads of q")
         dtype = accumulation_dtype(q)
         distance = distances(at)[:, None].abs().to(dtype)  # [B or 1, 1, Tq, Tk]
         r1, r2 = (r.to(dtype).exp()[:, None, None] for r in (self.log_r1, self.log_r2))
@@ -51,7 +49,6 @@ def kerple(num_heads: int, *, form: str = "log") -> Encoding:
         form: "log" (the paper's best) or "power".
     Convention: the logarithms of r1 and r2 are trained, and start spread over the heads. The authors' code trains r1
         and r2 themselves, starts them at random and clamps them from below at 0.01. Fractional positions are fine.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2205.09921, section 4. Chapter: Relative position.
     """
     num_heads = check_int("num_heads", num_heads)

@@ -33,12 +33,9 @@ class RelativeKeys(nn.Module):
         return (offsets(at).clamp(-self.clip, self.clip) + self.clip)[:, None]
 
     def forward(self, q, k, at):
-        head_dim = self.keys.shape[1]
-        if q.shape[-1] != head_dim:
-            raise ValueError(f"head_dim={head_dim} of this encoding must equal the {q.shape[-1]} lanes of q")
         by_offset = (q @ self.keys.to(q.dtype).T).to(accumulation_dtype(q))  # [B, H, Tq, 2k+1]
         rows = self.rows(at).expand(*q.shape[:3], -1)
-        return by_offset.gather(-1, rows) / math.sqrt(head_dim)
+        return by_offset.gather(-1, rows) / math.sqrt(q.shape[-1])
 
 
 def attend(q, k, v, encoding, *, return_weights=False, **options):
@@ -75,7 +72,6 @@ def shaw(head_dim: int, clip: int = 16, *, values: bool = False) -> Encoding:
         clip: k, the offset beyond which all are one; the tables have 2k + 1 rows.
         values: True adds a^V to the values too. The paper found no gain in that for translation (its Table 3).
     Convention: the term is divided by sqrt(D), whatever `scale` attention is given. Whole numbers as positions.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1803.02155. Chapter: Relative position.
     """
     head_dim = check_int("head_dim", head_dim)

@@ -22,7 +22,6 @@ def bucket(
         max_distance: from this distance on all offsets share the last bucket of their side.
         bidirectional: False puts all keys after the query into bucket 0.
     Returns: int64 of the same shape, 0 .. n-1.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1910.10683, section 2.1; the formula is in its code alone. Chapter: Relative position.
     """
     check_tensor("relative", relative)
@@ -58,8 +57,6 @@ class TableBias(nn.Module):
 
     def by_offset(self, q, relative):
         """The bias of each head for offsets of any shape: [H, ...] in the dtype of the logits of q."""
-        if q.shape[1] != self.table.shape[0]:
-            raise ValueError(f"num_heads={self.table.shape[0]} of this T5 bias must equal the {q.shape[1]} heads of q")
         rows = bucket(relative, self.num_buckets, self.max_distance, self.bidirectional)
         return self.table.to(accumulation_dtype(q))[:, rows]
 
@@ -84,7 +81,6 @@ def t5(num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidire
         object. (Under FSDP2 give `encoding.bias` to `fully_shard` before the layers that share it.) It also leaves out
         the factor 1/sqrt(D) on q.k and starts W_Q smaller instead: give `scale=1.0` to `attention` or `SelfAttention`
         for that. Its attention between decoder and encoder has no bias. Whole numbers as positions.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1910.10683, section 2.1. Chapter: Relative position.
     """
     num_heads = check_int("num_heads", num_heads)

@@ -20,7 +20,6 @@ def shift(x: torch.Tensor) -> torch.Tensor:
     row and is meant to be hidden by the causal mask.
 
     Arguments: x: [..., Tq, Tk]. Returns: [..., Tq, Tk].
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1901.02860, appendix B. Chapter: Relative position.
     """
     check_tensor("x", x, "[..., Tq, Tk]", floating=True)
@@ -51,9 +50,6 @@ class FourTerms(nn.Module):
 
     def terms(self, q, k, at):
         """b = q_i . r, c = u . k_j and d = v . r with r = W_R R_(i-j), each [B or 1, H, Tq, Tk], before scaling."""
-        if (q.shape[1], q.shape[3]) != self.u.shape:
-            heads, lanes = self.u.shape
-            raise ValueError(f"num_heads={heads}, head_dim={lanes} of this encoding must equal q's, {list(q.shape)}")
         dtype = accumulation_dtype(q)
         distances(at)  # checks the positions
         at_q, at_k = (table(p.double(), self.w_r.shape[1], self.base).to(dtype) for p in (at.pos_q, -at.pos_k.double()))
@@ -86,7 +82,6 @@ def transformer_xl(num_heads: int, head_dim: int, dim: int | None = None, *, bas
     Convention: R is the sinusoid of the signed distance i - j, not learned. The terms are divided by sqrt(D), whatever
         `scale` attention is given. Each encoding has its own u and v, as the layers have in the authors' scripts
         (`untie_r`), though not by their code's default: give layers the same object to share it, W_R included.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 1901.02860, section 3.3. Chapter: Relative position.
     """
     num_heads = check_int("num_heads", num_heads)

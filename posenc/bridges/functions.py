@@ -106,10 +106,8 @@ def flex(encoding, q, k, *, pos_q=None, pos_k=None, causal=True, mask=None, gate
     check_inputs(q, k, k, encoding, causal, None, gates, False)
     only(encoding, "flex", "gates")
     if encoding.bias is not None and type(encoding.bias) not in SCORE_MODS:
-        raise UnsupportedError(
-            f"flex does not know {type(encoding.bias).__name__} as a function of head and positions or gates; "
-            f"it serves ALiBi, T5, KERPLE, RSE's penalty and FoX, and sdpa_bias makes the whole bias of any other"
-        )
+        served = "it serves ALiBi, T5, KERPLE, RSE's penalty and FoX; sdpa_bias makes the whole bias of any other"
+        raise UnsupportedError(f"flex knows no {type(encoding.bias).__name__} as a function of positions: {served}")
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
     queries, keys = q.shape[2], k.shape[2]
     # Copies: compiled for a CPU, FlexAttention reads no buffer of stride 0.
@@ -130,7 +128,7 @@ def _read(x, *index):
 
 def _linear(bias, q, at):
     symmetric = isinstance(bias, Penalty) or bias.symmetric
-    slopes = bias.rate.to(q.device).repeat(q.shape[1]) if isinstance(bias, Penalty) else bias.slopes_for(q)
+    slopes = bias.rate.to(q.device).repeat(q.shape[1]) if isinstance(bias, Penalty) else bias.here("slopes", q)
 
     def score_mod(score, b, h, i, j):
         distance = _read(at.pos_q, b, i) - _read(at.pos_k, b, j)

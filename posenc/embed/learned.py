@@ -1,13 +1,10 @@
 r"""Learned absolute positions: one trained row of a table for each position, added to the embeddings."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import nn
-from torch.nn.functional import interpolate
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_device, check_int, check_number, check_tensor, check_values, shown
+from ..errors import check_choice, check_int, check_number, check_tensor, check_values
 from ..inputs import accumulation_dtype
 from ..positions import whole
 
@@ -24,9 +21,8 @@ def resize(table: torch.Tensor, length: int, mode: str = "linear", prefix: int =
         mode: "linear" mixes the two neighbors, "nearest" takes the nearer one (of two equally near, the even one).
         prefix: how many rows at the front stand for no place (a class token) and are kept as they are.
     Returns: [length, C]; the same numbers where length = N.
-    Errors: TypeError, ValueError naming the argument.
-    Convention: corners aligned, as torch.nn.functional.interpolate(..., align_corners=True). For a picture's table see
-        `resize_grid`: its patches stand row by row, and here the end of a row would run into the next one.
+    Convention: corners aligned, as torch.nn.functional.interpolate(..., align_corners=True). For positions on one line:
+        where a picture's patches stand row by row, the end of a row would run into the next one.
     Paper: the practice of ViT, arXiv 2010.11929, section 3.2. Chapter: Learned positions.
     """
     check_tensor("table", table, "[N, C]", ndim=2, floating=True)
@@ -45,37 +41,6 @@ def resize(table: torch.Tensor, length: int, mode: str = "linear", prefix: int =
     return torch.cat((kept, (rows[left] * (1 - share) + rows[right] * share).to(table.dtype)))
 
 
-def resize_grid(table: torch.Tensor, old: Sequence[int], new: Sequence[int], prefix: int = 0) -> torch.Tensor:
-    r"""Stretch or squeeze a table of a picture's patches to another number of rows and columns of them, bicubically.
-
-    Arguments:
-        table: [prefix + rows * columns, C], patches row by row.
-        old, new: (rows, columns) of the table and of the result.
-        prefix: how many rows at the front stand for no patch (a class token) and are kept as they are.
-    Returns: [prefix + rows * columns of `new`, C]; the same numbers where new = old.
-    Errors: TypeError, ValueError naming the argument.
-    Convention: patches are areas of equal size and corners are not aligned, as in the ViT and DINOv2 of transformers.
-        DINOv2's first release adds 0.1 to the new sizes and divides; some code smooths what shrinks (antialias).
-    Paper: the practice of ViT, arXiv 2010.11929, section 3.2. Chapter: Learned positions.
-    """
-    check_tensor("table", table, "[prefix + rows * columns, C]", ndim=2, floating=True)
-    (rows, columns), new = _sides("old", old), _sides("new", new)
-    prefix = check_int("prefix", prefix, minimum=0)
-    if len(table) != prefix + rows * columns:
-        raise ValueError(
-            f"old={(rows, columns)} and prefix={prefix} ask for a table of as many rows, it has {len(table)}"
-        )
-    kept, grid = table[:prefix], table[prefix:].T.unflatten(1, (rows, columns))[None]  # [1, C, rows, columns]
-    grid = interpolate(grid.to(accumulation_dtype(table)), size=new, mode="bicubic", align_corners=False)
-    return torch.cat((kept, grid[0].flatten(1).T.to(table.dtype)))
-
-
-def _sides(name, sides):
-    if not isinstance(sides, Sequence) or len(sides) != 2:
-        raise TypeError(f"{name}={shown(sides)} must be two whole numbers (rows, columns)")
-    return tuple(check_int(name, side) for side in sides)
-
-
 class LearnedTable(nn.Module):
     """The `embed` callable: x + table[positions]."""
 
@@ -89,14 +54,7 @@ class LearnedTable(nn.Module):
         nn.init.normal_(self.table, std=self.std)
 
     def forward(self, x, positions):
-        rows, dim = self.table.shape
-        check_tensor("x", x, f"[B, T, {dim}]", ndim=3, floating=True)
-        if x.shape[-1] != dim:
-            raise ValueError(f"dim={dim} of this table must equal the width of x, {list(x.shape)}")
-        positions = whole("positions", positions)
-        check_device("positions", positions, x.device)
-        if (*positions.shape,) not in ((x.shape[1],), (1, x.shape[1]), (*x.shape[:2],)):
-            raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
+        rows, positions = len(self.table), whole("positions", positions)
         good = (positions >= 0) & (positions < rows)
         must = f"max_positions={rows}: the table has rows 0 to {rows - 1} and nothing beyond"
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ..encoding import Encoding
-from ..errors import check_choice, check_device, check_int, check_number, check_tensor
+from ..errors import check_choice, check_int, check_number
 from ..inputs import accumulation_dtype
 from ..positions import check_positions
 
@@ -23,7 +23,6 @@ def table(positions: torch.Tensor, dim: int, base: float = 10000.0, layout: str 
         layout: "interleaved" is the paper's. "concatenated" is tensor2tensor's: all sines, then all cosines, with
             frequencies b^(-i/(C/2-1)), so that the last one is exactly 1/b.
     Returns: [T, dim] or [B, T, dim], float32 (float64 where positions are float64).
-    Errors: TypeError, ValueError naming the argument.
     Convention: small i is the fastest. Paper: arXiv 1706.03762, section 3.5. Chapter: Sinusoidal encoding.
     """
     positions = check_positions("positions", positions)
@@ -50,11 +49,7 @@ class AddSinusoid(nn.Module):
         self.base, self.layout, self.volume = base, layout, volume
 
     def forward(self, x, positions):
-        check_tensor("x", x, "[B, T, C]", ndim=3, floating=True)
         positions = check_positions("positions", positions)
-        check_device("positions", positions, x.device)
-        if positions.shape[-1] != x.shape[1] or (positions.ndim == 2 and positions.shape[0] not in (1, x.shape[0])):
-            raise ValueError(f"positions {list(positions.shape)} must be [T] or [B, T] of x, {list(x.shape[:2])}")
         code = table(positions.to(accumulation_dtype(x)), x.shape[-1], self.base, self.layout)
         return x + (self.volume * code).to(x.dtype)
 

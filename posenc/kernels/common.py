@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from ..errors import UnsupportedError, check_bool, check_choice, check_number, check_tensor
+from ..errors import UnsupportedError, check_bool, check_choice, check_number
 from ..inputs import batched_mask, check_qkv
-from ..positions import check_positions
+from ..positions import batched_positions
 from .needs import tl, triton
 from .served import DTYPES, MAX_HEAD_DIM, why_not_here
 from .variants import VARIANTS
@@ -199,14 +199,7 @@ def check_positions_of(op, name, positions, x, axes=None):
 
     axes: how many coordinates each has; None for numbers.
     """
-    batch, length, tail = x.shape[0], x.shape[2], () if axes is None else (axes,)
-    shapes = f"{[length, *tail]} or {[batch, length, *tail]}"
-    check_tensor(name, positions, shapes)
-    check_positions(name, positions, axes is not None)
-    if tuple(positions.shape) not in ((length, *tail), (1, length, *tail), (batch, length, *tail)):
-        raise ValueError(f"{name} must have shape {shapes}, got {list(positions.shape)}")
-    if positions.device != x.device:
-        raise ValueError(f"{name} is on {positions.device}, it must be on {x.device}, as q")
+    batched_positions(name, positions, x.shape[0], x.shape[2], axes, x.device)
     if positions.requires_grad:
         raise UnsupportedError(f"{op}: {name} asks for a gradient, which only impl='torch' gives")
 
@@ -274,12 +267,6 @@ def as_mask(mask, batch, queries, keys):
     return mask, mask.stride()
 
 
-def as_positions(positions, batch, length, *axes):
-    """Positions [T], [1, T] or [B, T] as [B, T] (a view), or with n axes last as [B, T, n], and their strides."""
-    positions = positions.expand(batch, length, *axes)
-    return positions, positions.stride()
-
-
 EXACT = {torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int8, torch.int16}  # float32 holds them
 
 
@@ -338,15 +325,9 @@ def launch(kernel, blocks, times, cut, **arguments):
     The grid has one axis: the others end at 65,535. The blocks of a head run side by side and share what they load.
     """
     device = arguments["q_ptr"].device
+    cuts = dict(BLOCK_Q=cut.block_q, BLOCK_K=cut.block_k, num_warps=cut.num_warps, num_stages=cut.num_stages)
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        kernel[(blocks * times,)](
-            blocks=blocks,
-            BLOCK_Q=cut.block_q,
-            BLOCK_K=cut.block_k,
-            num_warps=cut.num_warps,
-            num_stages=cut.num_stages,
-            **arguments,
-        )
+        kernel[(blocks * times,)](blocks=blocks, **cuts, **arguments)
 
 
 def launch_arguments(q, k, v, mask, pos_q, pos_k, variant, read_positions=False):

@@ -359,7 +359,6 @@ def attend(q, k, v, z, *, mask=None, scale=1.0, tile=()):
         q, k, v, mask, scale, tile: as in `posenc.kernels.softmax.attend`.
         z: [B, H, Tq, P] float32, what each query says to each position: q . e.
     Returns: [B, H, Tq, Dv]. Queries that see nothing get exact zeros. Differentiable in q, k, v, z, once and backward.
-    Errors: UnsupportedError for what the kernels don't serve, before any launch; ValueError naming another argument.
     Convention: each pair of a query and a key asks all P positions, so the work beside the products grows with P.
     Paper: arXiv 2405.18719, equations 4 and 5. Chapter: From formula to kernel.
     """

@@ -10,7 +10,6 @@ import torch
 from ..errors import UnsupportedError, check_choice, check_number, check_tensor
 from .common import (
     Tile,
-    as_positions,
     capability,
     check_here,
     check_positions_of,
@@ -247,12 +246,11 @@ def _grid(q, k, pos_q, pos_k, inv_freq, half, factor, tile):
     chunks = triton.cdiv(max(heads, kv_heads), several)
     if not axes:  # a number is read as one coordinate
         pos_q, pos_k = pos_q[..., None], pos_k[..., None]
-    pos_q, pos_q_stride = as_positions(pos_q, batch, queries, axes or 1)
-    pos_k, pos_k_stride = as_positions(pos_k, batch, keys, axes or 1)
+    pos_q, pos_k = pos_q.expand(batch, queries, axes or 1), pos_k.expand(batch, keys, axes or 1)
     blocks = triton.cdiv(queries, cut.block_q) + triton.cdiv(keys, cut.block_k)
     return blocks, chunks * batch, cut, dict(
         q_ptr=q, k_ptr=k, pos_q_ptr=pos_q, pos_k_ptr=pos_k, freq_ptr=inv_freq, q_stride=q.stride(),
-        k_stride=k.stride(), pos_q_stride=pos_q_stride, pos_k_stride=pos_k_stride, chunks=chunks, heads=heads,
+        k_stride=k.stride(), pos_q_stride=pos_q.stride(), pos_k_stride=pos_k.stride(), chunks=chunks, heads=heads,
         kv_heads=kv_heads, queries=queries, keys=keys, pairs=pairs, width=width, factor=factor, AXES=axes,
         OWN=own, HALF=half, HEADS=several, PAIRS=triton.next_power_of_2(pairs),
         REST=triton.next_power_of_2(width - 2 * pairs) if width > 2 * pairs else 0,
@@ -440,7 +438,6 @@ def rotate(
     Returns: (q, k) turned, of their shapes and dtype, rounded once. Angles are float64, less whole turns float32, as
         factors are. Differentiable in q, k, inv_freq, rates and weights, backward only: the gradient is turned back.
         Without factors and learned frequencies nothing is saved for it, with them q and k are.
-    Errors: UnsupportedError for what the kernel doesn't serve, before any launch; ValueError naming another argument.
     Paper: arXiv 2104.09864, equation 34; arXiv 2403.13298, section 3.2, for axes. Chapter: From formula to kernel.
     """
     check_choice("layout", layout, LAYOUTS)

@@ -324,9 +324,7 @@ def softmax_backward(
     mask: torch.Tensor | None, pos_q: torch.Tensor | None, pos_k: torch.Tensor | None, a: torch.Tensor | None,
     table: torch.Tensor | None, x: torch.Tensor | None, y: torch.Tensor | None, first: int, scale: float, causal: bool,
     variant: str, tile: list[int],
-) -> tuple[
-    torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor
-]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """The backward kernels as an operator: gradients of q, k, v, a, table, x, y (empty for what was not given)."""
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]

@@ -452,7 +452,6 @@ def attend(q, k, v, *, pos_q=None, pos_k=None, causal=True, mask=None, scale=1.0
         attend_current: True lets a query take from the key of its own index.
     Returns: (output [B, H, Tq, Dv], remainder [B, H, Tq] float32: the part of the stick that no key took). Both are
         differentiable in q, k, v, a, x, y, once and backward: no second derivatives, no forward mode.
-    Errors: UnsupportedError for what the kernels don't serve, before any launch; ValueError naming another argument.
     Paper: arXiv 2410.17980, equations 2 to 4. Chapter: From formula to kernel.
     """
     check_choice("order", order, ("recent", "first"))

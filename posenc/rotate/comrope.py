@@ -55,7 +55,6 @@ def comrope(
         block: b, lanes a block; "ap" needs a multiple of n blocks. Default the largest of 8, 4 and 2 that fits.
         form: "ap", axial partition: block j turns along axis j mod n. "ld", linearly dependent: a block's generators
             are theta_a (P - P^T), so it sees theta . p alone and is blind to moves that leave this as it is.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2506.03737, section 4. Chapter: Rotations that commute.
     """
     check_choice("form", form, FORMS)
@@ -66,8 +65,7 @@ def comrope(
         block = next((b for b in BLOCKS if head_dim % (b * together) == 0), BLOCKS[-1])
     sizes = block_sizes(head_dim, num_heads, axes, block, std)
     if form == "ap" and sizes[2] % axes:
-        raise ValueError(
-            f"block={block} cuts head_dim={head_dim} into {sizes[2]} blocks, form='ap' needs a multiple of axes={axes}"
-        )
+        needs = f"form='ap' needs a multiple of axes={axes}"
+        raise ValueError(f"block={block} cuts head_dim={head_dim} into {sizes[2]} blocks, {needs}")
     turning = (AxialPartition if form == "ap" else LinearlyDependent)(*sizes)
     return Encoding(rotate=turning, axes=axes, num_heads=num_heads, head_dim=head_dim)

@@ -25,7 +25,6 @@ def rotation(positions: torch.Tensor, generators: torch.Tensor) -> torch.Tensor:
             positions [B, 1, T, n].
     Returns: [..., T, m, b, b] in the dtype of the generators, orthogonal. R(x)^T R(y) = R(y - x) for all x and y if and
         only if the generators of each block commute.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2406.10322, section 3; arXiv 2506.03737, theorem 1. Chapter: Rotations that commute.
     """
     check_tensor("positions", positions, "[..., T, n]")
@@ -33,10 +32,8 @@ def rotation(positions: torch.Tensor, generators: torch.Tensor) -> torch.Tensor:
     if generators.ndim < 4 or generators.shape[-1] != generators.shape[-2]:
         raise ValueError(f"generators must be [..., n, m, b, b], got {list(generators.shape)}")
     if positions.ndim < 2 or positions.shape[-1] != generators.shape[-4]:
-        raise ValueError(
-            f"positions {list(positions.shape)} must be [..., T, n] with the n = {generators.shape[-4]} axes of the "
-            f"generators"
-        )
+        n = generators.shape[-4]
+        raise ValueError(f"positions {list(positions.shape)} must be [..., T, n], n = {n} as generators have axes")
     positions = check_positions("positions", positions, axes=True).to(angle_dtype(generators))
     placeless = positions.isnan().any(-1, keepdim=True)
     positions = positions.masked_fill(placeless, 0)[..., None, None, None]  # [..., T, n, 1, 1, 1]
@@ -62,11 +59,6 @@ class Blocks(nn.Module):
 
     def forward(self, q, k, at):
         generators = self.generators(angle_dtype(q))
-        for name, x in (("q", q), ("k", k)):
-            if x.shape[1] != generators.shape[0]:
-                raise ValueError(
-                    f"num_heads={generators.shape[0]} has as many generators, {name} has {x.shape[1]} heads"
-                )
         at_q = rotations_of(at.pos_q, generators)
         at_k = at_q if at.pos_k is at.pos_q else rotations_of(at.pos_k, generators)
         return tuple(turn_blocks(x, at_x.to(accumulation_dtype(x))) for x, at_x in ((q, at_q), (k, at_k)))
@@ -74,9 +66,7 @@ class Blocks(nn.Module):
 
 def rotations_of(positions, generators):
     """R(p) [B or 1, H, T, m, b, b] of positions [B or 1, T, n], each distinct one exponentiated once."""
-    if (
-        len(positions) == 1 or positions.is_meta or torch.compiler.is_compiling()
-    ):  # no graph knows how many are distinct
+    if len(positions) == 1 or positions.is_meta or torch.compiler.is_compiling():  # a graph can't count the distinct
         return rotation(positions[:, None], generators)
     # `unique` holds each NaN for a number of its own: +inf stands for it, while what was infinite becomes the largest
     # number, at which a rotation is NaN as it is at infinity
@@ -112,7 +102,6 @@ def liere(head_dim: int, num_heads: int, *, axes: int = 2, block: int | None = N
         std: spread of the numbers P that generators P - P^T start from. At 0.3 a block of 4 starts with up to about a
             radian a step, as RoPE's fastest pair, and larger blocks with more; coordinates that run from 0 to 1 want a
             larger spread (the authors of ComRoPE: 1).
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2406.10322. Chapter: Rotations that commute.
     """
     sizes = block_sizes(head_dim, num_heads, axes, block, std)

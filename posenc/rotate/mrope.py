@@ -31,7 +31,6 @@ def dealt(
             have some left (Qwen3-VL), so that each axis has fast and slow ones.
         inv_freq: [D/2] frequencies of your own, as those of `posenc.scaling`, in place of those of `base`.
     Returns: [3, D/2] float64, on the CPU, for `posenc.rope2d.rotate`.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2409.12191, section 2.1; arXiv 2511.21631, section 2. Chapter: Two axes and more.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
@@ -44,10 +43,8 @@ def dealt(
     sections = [head_dim // 2 - 2 * space, space, space] if sections is None else list(sections)
     whole = all(isinstance(n, numbers.Integral) and n >= 0 for n in sections)
     if not whole or len(sections) != AXES or 2 * sum(sections) != head_dim:
-        raise ValueError(
-            f"sections={shown(sections)} must be three whole numbers that add up to {head_dim // 2}, half the lanes "
-            f"that turn; rotary_dim of mrope turns a part of a head"
-        )
+        half = f"{head_dim // 2}, half the lanes that turn; rotary_dim of mrope turns a part of a head"
+        raise ValueError(f"sections={shown(sections)} must be three whole numbers that add up to {half}")
     owner = torch.arange(AXES, device="cpu").repeat_interleave(torch.tensor(sections, device="cpu"))
     if interleaved:
         if max(2 + AXES * (sections[2] - 1), 1 + AXES * (sections[1] - 1)) >= head_dim // 2:
@@ -59,7 +56,7 @@ def dealt(
 
 
 def positions_for(
-    layout: Sequence[int | Sequence[int]], *, after: str = "largest", time_step: float | Sequence[float] = 1
+    layout: Sequence[int | Sequence[int]], *, after: str = "largest", time_step: float = 1
 ) -> torch.Tensor:
     r"""The three ids of each token of a text with pictures.
 
@@ -72,11 +69,10 @@ def positions_for(
         after: where that starts which follows a picture or a video. "largest": at the largest id so far, plus one.
             "side": at the start of the picture plus its longer side, max(rows, columns); where a video has more time
             ids than that, what follows overlaps them. The two agree for pictures.
-        time_step: ids from one grid of a video to the next, greater than 0: one number for all, or a list of one for
-            each (time, rows, columns) of `layout`. Qwen2-VL counts grids, 1; Qwen2.5-VL follows the clock,
-            tokens_per_second * second_per_grid_ts, in ids a second and seconds a grid (of two frames: 2 / fps).
+        time_step: ids from one grid of a video to the next, greater than 0. Qwen2-VL counts grids, 1; Qwen2.5-VL
+            follows the clock, tokens_per_second * second_per_grid_ts, in ids a second and seconds a grid (of two
+            frames: 2 / fps).
     Returns: [T, 3] int64.
-    Errors: TypeError, ValueError naming the argument.
     Convention: "largest" is that of the paper and of Qwen's own code (transformers' pull request 35569), "side" that of
         Qwen2-VL and Qwen2.5-VL in transformers 5.15. There a prompt's `rope_deltas` are the largest id, plus one, less
         its tokens, so that decoding goes on at the largest id plus one by both. Ids are cut to whole ones after the
@@ -86,15 +82,7 @@ def positions_for(
     check_choice("after", after, ("largest", "side"))
     if not hasattr(layout, "__iter__"):
         raise TypeError(f"layout={shown(layout)} must be a list of parts, such as [3, (1, 2, 4), 2]")
-    layout = list(layout)
-    pictures = sum(not isinstance(part, numbers.Integral) for part in layout)
-    steps = list(time_step) if isinstance(time_step, list | tuple) else [time_step] * pictures
-    if len(steps) != pictures:
-        raise ValueError(
-            f"time_step={shown(time_step)} has {len(steps)} numbers, it must have one for each of the {pictures} "
-            f"pictures and videos of layout, or be one number"
-        )
-    steps = iter([check_number("time_step", step, above=0) for step in steps])
+    time_step = check_number("time_step", time_step, above=0)
     parts, start = [torch.zeros(0, AXES, dtype=torch.long)], 0
     for part in layout:
         if isinstance(part, numbers.Integral):
@@ -105,23 +93,17 @@ def positions_for(
         if not hasattr(part, "__len__") or len(part) != AXES:
             raise ValueError(f"layout holds {shown(part)}, a picture is (time, rows, columns)")
         time, rows, columns = (check_int("layout", size) for size in part)
-        times = (torch.arange(time, dtype=torch.float32) * next(steps)).long()
+        times = (torch.arange(time, dtype=torch.float32) * time_step).long()
         parts.append(start + torch.cartesian_prod(times, torch.arange(rows), torch.arange(columns)))
         start = int(parts[-1].max()) + 1 if after == "largest" else start + max(rows, columns)
     return torch.cat(parts)
 
 
 def mrope(
-    head_dim: int,
-    sections: Sequence[int] | None = None,
-    base: float = 1e6,
-    *,
-    interleaved: bool = False,
-    layout: str = "half",
-    rotary_dim: int | None = None,
-    inv_freq: torch.Tensor | None = None,
+    head_dim: int, sections: Sequence[int] | None = None, base: float = 1e6, *, interleaved: bool = False,
+    layout: str = "half", rotary_dim: int | None = None, inv_freq: torch.Tensor | None = None,
     attention_factor: float = 1.0,
-) -> Encoding:
+) -> Encoding:  # fmt: skip
     r"""RoPE with three ids a token, an `Encoding` at the place `rotate` whose positions are [T, 3] or [B, T, 3].
 
     Arguments:
@@ -132,7 +114,6 @@ def mrope(
         rotary_dim: p, even, at most D: the first p lanes turn, by a ladder of p lanes (Qwen3.5: 64 of 256). Default D.
         inv_freq: [p/2] frequencies of your own, instead of `base` and `rotary_dim`.
         attention_factor: factor on cos and sin (YaRN's temperature).
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2409.12191. Chapter: Two axes and more.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)

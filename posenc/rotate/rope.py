@@ -15,7 +15,6 @@ def inv_freq(dim: int, base: float = 10000.0, dtype: torch.dtype = torch.float32
     r"""The rotation frequencies w_i = base^(-2i/dim), i = 0 .. dim/2 - 1, in radians per token, fastest first.
 
     Returns: [dim/2] of `dtype`, rounded once from float64, on the CPU.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2104.09864, section 3.2.2. Chapter: RoPE.
     """
     dim = check_int("dim", dim, minimum=2, even=True)
@@ -43,15 +42,12 @@ def rotate(
         layout: "interleaved" pairs lanes (2i, 2i+1) (the paper, GPT-J); "half" pairs (i, i + p/2) (NeoX, Llama).
         attention_factor: factor on cos and sin (YaRN's temperature).
     Returns: like x. Angles are float64, their cosines and sines float32 (float64 where x is), under autocast too.
-    Errors: TypeError, ValueError naming the argument.
     Convention: a positive position turns counterclockwise: R(m)^T R(n) = R(n - m).
     Paper: arXiv 2104.09864, equation 34. Chapter: RoPE.
     """
     check_tensor("x", x, "[..., T, D]", floating=True)
     positions = check_positions("positions", positions)
     check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
-    if inv_freq.is_meta:
-        check_device("inv_freq", inv_freq, x.device)  # from any other it is brought
     check_device("positions", positions, x.device)
     check_choice("layout", layout, LAYOUTS)
     attention_factor = check_number("attention_factor", attention_factor, above=0)
@@ -85,7 +81,6 @@ class Rotary(FixedNumbers):
     """The `rotate` callable."""
 
     kernel = "rotary"  # its twin in posenc.kernels
-    kernel_does = "turns q and k"  # in words, for `explain_impl`
 
     def __init__(self, inv_freq, layout, attention_factor):
         super().__init__()
@@ -111,15 +106,9 @@ class Rotary(FixedNumbers):
 
 
 def rope(
-    head_dim: int,
-    base: float = 10000.0,
-    *,
-    layout: str = "interleaved",
-    rotary_dim: int | None = None,
-    proportional: bool = False,
-    inv_freq: torch.Tensor | None = None,
-    attention_factor: float = 1.0,
-) -> Encoding:
+    head_dim: int, base: float = 10000.0, *, layout: str = "interleaved", rotary_dim: int | None = None,
+    proportional: bool = False, inv_freq: torch.Tensor | None = None, attention_factor: float = 1.0,
+) -> Encoding:  # fmt: skip
     r"""Rotary position embedding, an `Encoding` at the place `rotate`.
 
     Arguments:
@@ -134,7 +123,6 @@ def rope(
             layout="half" the lanes that turn then are the first p/2 of either half.
         inv_freq: [p/2] frequencies of your own, instead of `base`, `rotary_dim` and `proportional`.
         attention_factor: see `rotate`.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2104.09864. Chapter: RoPE.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
@@ -186,14 +174,9 @@ class XPos(FixedNumbers):
 
 
 def xpos(
-    head_dim: int,
-    base: float = 10000.0,
-    *,
-    gamma: float = 0.4,
-    scale_base: float = 512.0,
-    layout: str = "interleaved",
-    center: bool = True,
-) -> Encoding:
+    head_dim: int, base: float = 10000.0, *, gamma: float = 0.4, scale_base: float = 512.0,
+    layout: str = "interleaved", center: bool = True,
+) -> Encoding:  # fmt: skip
     r"""xPos: RoPE whose pair i of the score also shrinks by zeta_i^(d/B) at distance d; an `Encoding` at `rotate`.
 
     zeta_i = (2i/D + gamma) / (1 + gamma) <= 1, so that the fastest pairs shrink most.

@@ -18,23 +18,16 @@ def axial(head_dim: int, axes: int = 2, base: float = 100.0, dtype: torch.dtype 
 
     Returns: [n, D/2] of `dtype`, in radians per step of an axis, one entry of a column not zero; rounded once, on the
         CPU.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2, for two axes. Chapter: Two axes and more.
     """
-    magnitudes = steps(head_dim, axes, base)
-    return (magnitudes[:, None, None] * torch.eye(axes, dtype=torch.float64, device="cpu")).flatten(0, 1).T.to(dtype)
-
-
-def steps(head_dim, axes, base):
-    """The D/(2n) magnitudes base^(-2 n t / D) in float64, fastest first; both arguments checked."""
     axes = check_int("axes", axes)
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     base = check_number("base", base, above=0)
     if head_dim % (2 * axes):
-        raise ValueError(
-            f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each of axes={axes}"
-        )
-    return base ** (-torch.arange(0, head_dim, 2 * axes, dtype=torch.float64, device="cpu") / head_dim)
+        raise ValueError(f"head_dim={head_dim} must be a multiple of {2 * axes}: a pair of lanes for each axis")
+    exact = dict(dtype=torch.float64, device="cpu")
+    magnitudes = base ** (-torch.arange(0, head_dim, 2 * axes, **exact) / head_dim)  # [D/(2n)], fastest first
+    return (magnitudes[:, None, None] * torch.eye(axes, **exact)).flatten(0, 1).T.to(dtype)
 
 
 def angles(positions: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
@@ -44,7 +37,6 @@ def angles(positions: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
         positions: [..., T, n], integers or floats, in steps of each axis; NaN in any coordinate: without a place.
         freqs: [n, P], or with what broadcasts in front, such as [H, n, P].
     Returns: [..., T, P] in the dtype of freqs.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2. Chapter: Two axes and more.
     """
     check_tensor("positions", positions, "[..., T, n]")
@@ -74,7 +66,6 @@ def rotate(
         freqs: [n, P] with 2 P <= D, or [H, n, P] beside x [B, H, T, D]; further lanes pass unchanged.
         layout, attention_factor: which lanes make a pair, and a factor on cos and sin, see `posenc.rope.rotate`.
     Returns: like x. Angles are float64, their cosines and sines float32 (float64 where x is), under autocast too.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2403.13298, section 3.2. Chapter: Two axes and more.
     """
     check_tensor("x", x, "[..., T, D]", floating=True)
@@ -87,10 +78,8 @@ def rotate(
     try:
         torch.broadcast_to(by, (*x.shape[:-1], by.shape[-1]))
     except RuntimeError:
-        raise ValueError(
-            f"positions {list(positions.shape)} and freqs {list(freqs.shape)} give angles {list(by.shape)}, which must "
-            f"broadcast to {[*x.shape[:-1], by.shape[-1]]}"
-        ) from None
+        turned = f"angles {list(by.shape)}, which must broadcast to {[*x.shape[:-1], by.shape[-1]]}"
+        raise ValueError(f"positions {list(positions.shape)} and freqs {list(freqs.shape)} give {turned}") from None
     return turn(x, by, layout, attention_factor)
 
 
@@ -98,11 +87,6 @@ class Rotary2d(FixedNumbers):
     """The `rotate` callable of `rope2d`: frequencies [n, D/2] that stand, or [H, n, D/2] that are learned."""
 
     kernel = "rotary"  # its twin in posenc.kernels
-
-    @property
-    def kernel_does(self):
-        """What its twin does, in words."""
-        return f"turns q and k by angles summed over {self.freqs.shape[-2]} axes"
 
     def __init__(self, freqs, layout, num_heads=None, attention_factor=1.0):
         super().__init__()
@@ -116,18 +100,9 @@ class Rotary2d(FixedNumbers):
             with torch.no_grad():
                 self.freqs.copy_(frames @ self.start.to(frames))
 
-    def check_heads(self, x):
-        """Raise unless x [B, H, T, D] has as many heads as there are learned frequencies."""
-        if self.freqs.ndim == 3 and x.shape[1] != self.freqs.shape[0]:
-            raise ValueError(
-                f"num_heads={self.freqs.shape[0]} has frequencies for as many heads, q or k has {x.shape[1]}"
-            )
-
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions; keys get the heads of q."""
-        self.check_heads(q)
-        freqs = self.exact("freqs", q)
-        return {"inv_freq": freqs, "layout": self.layout, "attention_factor": self.attention_factor}
+        return {"inv_freq": self.exact("freqs", q), "layout": self.layout, "attention_factor": self.attention_factor}
 
     @property
     def turns_alone(self):
@@ -136,7 +111,6 @@ class Rotary2d(FixedNumbers):
 
     def turn(self, x, positions):
         """x [B, H, T, D] as its tokens stand at positions [B or 1, T, n]."""
-        self.check_heads(x)
         return rotate(x, positions[:, None], self.exact("freqs", x), self.layout, self.attention_factor)
 
     def forward(self, q, k, at):
@@ -144,14 +118,9 @@ class Rotary2d(FixedNumbers):
 
 
 def rope2d(
-    head_dim: int,
-    form: str = "axial",
-    *,
-    axes: int = 2,
-    base: float | None = None,
-    num_heads: int | None = None,
+    head_dim: int, form: str = "axial", *, axes: int = 2, base: float | None = None, num_heads: int | None = None,
     layout: str = "interleaved",
-) -> Encoding:
+) -> Encoding:  # fmt: skip
     r"""RoPE on n axes, an `Encoding` at the place `rotate` whose positions are [T, n] or [B, T, n].
 
     Scores depend on differences of positions alone, in either form. A token with NaN for a coordinate has no place
@@ -165,7 +134,6 @@ def rope2d(
         base: of the frequencies; default 100 for "axial", 10 for "mixed", where they start.
         num_heads: H, for "mixed" alone; queries and keys must have as many.
         layout: see `posenc.rope.rotate`.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the axes are in the caller's order, (x, y) in the paper, (row, column) in the book; "axial" gives pair
         n t + a to axis a: of two axes even pairs turn with the first, odd ones with the second. A coordinate above 0
         turns counterclockwise, (a, b) -> (a cos - b sin, a sin + b cos), as `posenc.rope.rotate` does.
@@ -175,9 +143,7 @@ def rope2d(
     check_choice("layout", layout, LAYOUTS)
     if form == "axial":
         if num_heads is not None:
-            raise ValueError(
-                f"num_heads={shown(num_heads)}: form='axial' has one set of frequencies for all heads, leave it out"
-            )
+            raise ValueError(f"num_heads={shown(num_heads)}: form='axial' has one set for all heads, leave it out")
         freqs = axial(head_dim, axes, 100.0 if base is None else base, torch.float64)
         return Encoding(rotate=Rotary2d(freqs, layout), axes=axes, head_dim=head_dim)
     if num_heads is None:

@@ -30,7 +30,6 @@ def linear(dim: int, factor: float, *, base: float = 10000.0) -> tuple[torch.Ten
         factor: s >= 1, the target length over the trained length.
         base: b of the frequencies b^(-2i/dim) that the model was trained with.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2306.15595, section 2.3. Chapter: Longer than trained.
     """
     factor = check_number("factor", factor, minimum=1)
@@ -42,18 +41,13 @@ def ntk(dim: int, factor: float, *, base: float = 10000.0) -> tuple[torch.Tensor
 
     Arguments: as in `linear`; dim at least 4.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
-    Errors: TypeError, ValueError naming the argument.
     Paper: bloc97, a post of June 2023 (reddit.com/r/LocalLLaMA/comments/14lz7j5); arXiv 2309.00071, definition 1.
     Chapter: Longer than trained.
     """
     dim = check_int("dim", dim, minimum=4, even=True)
     factor = check_number("factor", factor, minimum=1)
     base = check_number("base", base, above=0)
-    try:
-        stretched = check_number("base", base * factor ** (dim / (dim - 2)))
-    except (OverflowError, ValueError):
-        raise ValueError(f"factor={factor} is too large for base={base}: the new base has no float") from None
-    return ladder(dim, stretched), 1.0
+    return ladder(dim, base * factor ** (dim / (dim - 2))), 1.0
 
 
 def dynamic_ntk(
@@ -67,7 +61,6 @@ def dynamic_ntk(
         length: of the text so far, in tokens: one more than the largest position. `dynamic` follows it.
         trained: L0, in tokens. Up to it the frequencies are those of plain RoPE.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the frequencies change with every token beyond L0, for keys of the past too: they must be kept as they
         were before the rotation, as `posenc.KVCache` does.
     Paper: emozilla, a post of June 2023 (reddit.com/r/LocalLLaMA/comments/14mrgpr); arXiv 2309.00071, section 3.3.
@@ -113,20 +106,18 @@ def yarn(
             also multiply the scale of all scores by get_mscale(s, mscale_all_dim)^2, which is yours to give to
             `posenc.attention` as `scale`; Ministral's do not. One of them alone says nothing, and is refused.
     Returns: inv_freq [dim/2] float64 in radians per token, and the attention factor.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2309.00071, definitions 2 and 3. Chapter: Longer than trained.
     """
     check_choice("ramp", ramp, RAMPS)
     check_bool("truncate", truncate)
-    scales = [name for name in (mscale, mscale_all_dim) if name is not None]
-    if len(scales) == 1 or (scales and attention_factor is not None):
-        raise ValueError(
-            f"mscale={shown(mscale)} and mscale_all_dim={shown(mscale_all_dim)} make the factor together: give both, "
-            f"and no attention_factor={shown(attention_factor)}"
-        )
-    if attention_factor is None:
-        attention_factor = get_mscale(factor, 1.0 if mscale is None else mscale)
-        attention_factor /= 1.0 if mscale is None else get_mscale(factor, mscale_all_dim)
+    scales = (mscale, mscale_all_dim)
+    if scales.count(None) == 1 or (None not in scales and attention_factor is not None):
+        both = f"give both, and no attention_factor={shown(attention_factor)}"
+        raise ValueError(f"mscale={shown(mscale)} and mscale_all_dim={shown(mscale_all_dim)} make the factor: {both}")
+    if None not in scales:
+        attention_factor = get_mscale(factor, mscale) / get_mscale(factor, mscale_all_dim)
+    elif attention_factor is None:
+        attention_factor = get_mscale(factor)
     attention_factor = check_number("attention_factor", attention_factor, above=0)
     if ramp == "rotations":
         if not truncate:
@@ -144,7 +135,6 @@ def get_mscale(factor: float, mscale: float = 1.0) -> float:
     DeepSeek's models multiply the scale of their scores by its square: scale = get_mscale(40, 1.0)^2 / sqrt(D), 1.8739
     times the usual one in V3; 1.5896 times in V2, whose weight is 0.707.
 
-    Errors: TypeError, ValueError naming the argument.
     Paper: the code of arXiv 2405.04434. Chapter: Longer than trained.
     """
     factor, mscale = check_number("factor", factor, minimum=1), check_number("mscale", mscale, above=0)
@@ -159,7 +149,6 @@ def correction_lanes(
     Arguments: as in `yarn`; base above 1.
 
     Returns: (first, last), ints; 20 and 46 for dim=128 and trained=4096. With truncate=False floats, not rounded.
-    Errors: TypeError, ValueError naming the argument.
     Paper: the code of arXiv 2309.00071. Chapter: Longer than trained.
     """
     dim = check_int("dim", dim, minimum=2, even=True)
@@ -183,29 +172,18 @@ def llama3(
     Arguments:
         dim, factor, base: as in `linear`; the defaults are those of Llama 3.1.
         trained: L, in tokens.
-        low, high: in turns within L, low <= high; where they are equal there is no mixture.
+        low, high: in turns within L, low < high.
     Returns: inv_freq [dim/2] float64 in radians per token, and 1.0.
-    Errors: TypeError, ValueError naming the argument.
     Paper: the released code and configuration of Llama 3.1 (the report, arXiv 2407.21783, gives the base alone).
     Chapter: Longer than trained.
     """
-    if check_number("low", low, above=0) == check_number("high", high, above=0):
-        trained = check_number("trained", trained, above=0)
-        return _mixture(dim, factor, base, (trained * ladder(dim, base) / (2 * math.pi) >= low).double()), 1.0
     return _by_turns(dim, factor, trained, base, low=low, high=high), 1.0
 
 
 def longrope(
-    dim: int,
-    factor: float,
-    *,
-    short: Sequence[float],
-    long: Sequence[float],
-    length: int,
-    trained: int,
-    base: float = 10000.0,
-    attention_factor: float | None = None,
-) -> tuple[torch.Tensor, float]:
+    dim: int, factor: float, *, short: Sequence[float], long: Sequence[float], length: int, trained: int,
+    base: float = 10000.0, attention_factor: float | None = None,
+) -> tuple[torch.Tensor, float]:  # fmt: skip
     r"""LongRoPE: each lane has a factor of its own, found by search; one list up to the trained length, one beyond.
 
     Arguments:
@@ -216,7 +194,6 @@ def longrope(
         trained: L0 > 1, in tokens.
         attention_factor: as in `yarn`. Default sqrt(1 + ln s / ln L0), at every length.
     Returns: inv_freq [dim/2] float64 in radians per token, and the attention factor.
-    Errors: TypeError, ValueError naming the argument.
     Convention: the paper also leaves the first tokens' positions as they are; released models don't.
     Paper: arXiv 2402.13753, section 3; the attention factor is that of the models released with it (Phi-3).
     Chapter: Longer than trained.
@@ -256,7 +233,6 @@ def dynamic(head_dim: int, scheme: Callable, *, layout: str = "interleaved") -> 
         scheme: called as scheme(length=...) with one more than the largest key position in the batch; returns
             (inv_freq [p/2], attention_factor) with p at most D.
         layout: see `posenc.rope.rotate`.
-    Errors: TypeError, ValueError naming the argument.
     Convention: all queries and keys of a call turn by the frequencies of one length. So a step of decoding equals the
         last row of a full pass over the text up to there; earlier rows of a longer pass differ from their own steps.
         Each call reads the largest position and moves new frequencies to the device: no CUDA graph holds it, nor does

@@ -37,7 +37,6 @@ def gain(positions: torch.Tensor, rates: torch.Tensor | float = 0.001, boost: fl
         positions: m, integers or floats, in tokens.
         rates: per token; a number of at least 0, or a tensor that broadcasts against positions.
         boost: the extra at position 0.
-    Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 1. Chapter: ExpoSB.
     """
     positions = check_positions("positions", positions)
@@ -53,7 +52,6 @@ def band(head_dim: int, per_pair: bool = False) -> torch.Tensor:
         head_dim: D, even.
         per_pair: True gives both lanes of a pair (2i, 2i+1) the factor of its middle, l = 2i + 1/2.
     Returns: [D] float64, on the CPU.
-    Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 2. Chapter: ExpoSB.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
@@ -71,7 +69,6 @@ def fade(distance: torch.Tensor, rate: torch.Tensor | float = 0.005, floor: floa
         distance: a tensor, in tokens; its sign does not count.
         rate: per token; a number of at least 0, or a tensor that broadcasts against distance.
         floor: from 0 to 1, what is left far away.
-    Errors: TypeError, ValueError naming the argument.
     Source: the report's section 5.1, mechanism 3. Chapter: ExpoSB.
     """
     check_tensor("distance", distance)
@@ -93,7 +90,6 @@ def hazard(scores: torch.Tensor, visible: torch.Tensor, rate: torch.Tensor | flo
         visible: bool, broadcastable to scores.
         rate: at least 0, added to each hazard, per key; 0 is stick-breaking attention, most recent key first.
     Returns: weights like scores, each at least 0, each row summing to at most 1.
-    Errors: TypeError, ValueError naming the argument.
     Source: ours; no paper defines it. Chapter: ExpoSB.
     """
     visible = check_visible(scores, visible)
@@ -110,14 +106,6 @@ def hazard(scores: torch.Tensor, visible: torch.Tensor, rate: torch.Tensor | flo
 
 class GainedRotary(Rotary):
     """The `rotate` callable: RoPE, then the gain of the position and the factors of the lanes."""
-
-    @property
-    def kernel_does(self):
-        """What one launch of its twin does, in words."""
-        given = {"gain": self.decay_rates, "band": self.band_weights}
-        names = [name for name, parameter in given.items() if parameter is not None]
-        also = f" and multiplies them by {' and '.join(names)}, in one launch" if names else ""
-        return super().kernel_does + also
 
     def __init__(self, inv_freq, num_heads, boost, fades, shares):
         super().__init__(inv_freq, "interleaved", 1.0)
@@ -137,7 +125,6 @@ class GainedRotary(Rotary):
         r"""What x [B, H, T, D] is multiplied by after the turn, broadcastable to it; positions [B or 1, T]."""
         dtype = accumulation_dtype(x)
         factor = torch.ones(1, 1, 1, 1, device=x.device, dtype=dtype)
-        self.check_heads(x)
         if self.decay_rates is not None:
             # without abs a step of training across 0 turns decay into growth, which overflows some hundred tokens on
             rates = self.decay_rates.to(dtype).abs()[:, None, None]
@@ -146,15 +133,8 @@ class GainedRotary(Rotary):
             factor = factor * self.band_weights.to(dtype)[:, None, None] * self.here("lanes", x)
         return factor
 
-    def check_heads(self, x):
-        """Raise unless x [B, H, T, D] has as many heads as there are learned numbers."""
-        for name, parameter in (("decay_rates", self.decay_rates), ("band_weights", self.band_weights)):
-            if parameter is not None and parameter.shape[0] != x.shape[1]:
-                raise ValueError(f"num_heads={parameter.shape[0]} of {name} must equal the {x.shape[1]} heads of q")
-
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions: RoPE's, and the factors: rates, weights [H], the band [D]."""
-        self.check_heads(q)
         inputs = super().kernel_inputs(q)
         if self.decay_rates is not None:
             inputs |= {"rates": self.decay_rates.to(torch.float32).abs(), "boost": self.boost}
@@ -187,8 +167,6 @@ class Fade(nn.Module):
 
     def rates(self, like):
         """The rate of each head [H], where `like` [B, H, ...] is, in the dtype of its logits."""
-        if self.num_heads != like.shape[1]:
-            raise ValueError(f"num_heads={self.num_heads} of this ExpoSB must equal the {like.shape[1]} heads of q")
         dtype = accumulation_dtype(like)
         if self.raw is None:
             return torch.full((self.num_heads,), self.rate, device=like.device, dtype=dtype)
@@ -235,20 +213,10 @@ class FadedBias(Fade):
 
 
 def exposb(
-    head_dim: int,
-    num_heads: int,
-    *,
-    gain: bool = True,
-    band: bool = True,
-    decay: bool = True,
-    on: str = "logits",
-    per_pair: bool = False,
-    rate: float = 0.005,
-    learn_rate: bool = False,
-    base: float = 10000.0,
-    boost: float = 0.2,
+    head_dim: int, num_heads: int, *, gain: bool = True, band: bool = True, decay: bool = True, on: str = "logits",
+    per_pair: bool = False, rate: float = 0.005, learn_rate: bool = False, base: float = 10000.0, boost: float = 0.2,
     floor: float = 0.7,
-) -> Encoding:
+) -> Encoding:  # fmt: skip
     r"""ExpoSB, an `Encoding` at the places `rotate` and `weigh` (`rotate` and `bias` with on="log").
 
     Three mechanisms over RoPE, each with a switch; with all of them off it is RoPE.
@@ -264,7 +232,6 @@ def exposb(
         per_pair: True gives the two lanes of a pair one factor, which keeps scores relative.
         rate, floor: of (3). learn_rate: True makes the rate a parameter, one a head.
         base, boost: of the rotation, and of (1).
-    Errors: TypeError, ValueError naming the argument.
     Source: a report, section 5; no paper. Chapter: ExpoSB.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)

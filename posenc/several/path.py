@@ -40,8 +40,6 @@ def attend(q, k, v, encoding, *, gates=None, scale=None, **options):
     beta of each token. The products take the place of q.k, which is none of the four places.
     Paper: arXiv 2505.16381. Chapter: When content moves the ruler.
     """
-    if gates.shape[-1] != q.shape[-1] + 1:
-        raise ValueError(f"head_dim={gates.shape[-1] - 1} of this encoding must equal the {q.shape[-1]} lanes of q")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
 
     def instead(q, k, at):
@@ -70,7 +68,6 @@ def path(head_dim: int) -> Encoding:
     Arguments:
         head_dim: D.
     Not defined without a causal mask.
-    Errors: TypeError, ValueError naming the argument.
     Convention: w and beta are one linear map of the layer's input; the paper makes w by a low rank and a short
         convolution, and may add FoX's decay: `compose` does not, since both read gates.
     Paper: arXiv 2505.16381. Chapter: When content moves the ruler.

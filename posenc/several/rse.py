@@ -8,11 +8,10 @@ from torch.nn.functional import softplus
 
 from ..bias.alibi import bias
 from ..encoding import Encoding, compose
-from ..errors import check_bool, check_choice, check_int, check_number
-from ..fixed import widen_scalars
+from ..errors import check_bool, check_number
 from ..inputs import accumulation_dtype
 from ..rotate.rope import rope
-from ..weigh.stickbreaking import ORDERS, stickbreaking
+from ..weigh.stickbreaking import stickbreaking
 
 
 class Penalty(nn.Module):
@@ -25,7 +24,6 @@ class Penalty(nn.Module):
         super().__init__()
         self.start = rate
         self.raw = nn.Parameter(torch.empty(1))
-        self.register_load_state_dict_pre_hook(widen_scalars)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -51,7 +49,6 @@ def penalty(rate: float = 0.01) -> Encoding:
     Arguments:
         rate: lambda at the start, greater than 0, per token, one for all heads. Trained is raw with lambda =
             softplus(raw), so no step makes it negative; the gradient on raw is that on lambda times 1 - exp(-lambda).
-    Errors: TypeError, ValueError naming the argument.
     Source: a report, section 6.3; no paper. Chapter: RSE.
     """
     rate = check_number("rate", rate, above=0)
@@ -79,12 +76,9 @@ def rse(
         order: "first" breaks the stick from key 0 on (the report), "recent" from the last key back, which needs a
             causal mask.
         rotation, penalty, stick: False leaves a part out, to see what it does; without the stick it is a softmax.
-    Errors: TypeError, ValueError naming the argument.
     Source: a report, section 6; no paper. Chapter: RSE.
     """
-    head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     rate = check_number("rate", rate, above=0)
-    check_choice("order", order, ORDERS)
     for name, value in (("rotation", rotation), ("penalty", penalty), ("stick", stick)):
         check_bool(name, value)
     parts = (

@@ -18,7 +18,6 @@ def weigh(scores: torch.Tensor, visible: torch.Tensor, sinks: torch.Tensor) -> t
         visible: bool, broadcastable to scores.
         sinks: [H], the logit s of each head's slot; -inf is the plain softmax.
     Returns: weights in the shape of scores; a query that sees no key gives all of its weight to the sink.
-    Errors: TypeError, ValueError naming the argument.
     Paper: gpt-oss's model card, arXiv 2508.10925, section 2.2. Chapter: When content moves the ruler.
     """
     visible = check_visible(scores, visible)
@@ -50,7 +49,6 @@ def sink(num_heads: int) -> Encoding:
 
     Arguments:
         num_heads: H; the logits of the sinks start at 0.
-    Errors: TypeError, ValueError naming the argument.
     Paper: gpt-oss's model card, arXiv 2508.10925, section 2.2. Chapter: When content moves the ruler.
     """
     num_heads = check_int("num_heads", num_heads)

@@ -24,7 +24,6 @@ def weigh(
         order: "recent" starts at the last key and walks back (the paper), "first" starts at key 0.
         return_remainder: True returns (weights, remainder [..., Tq]) with the part of the stick that is left.
     Returns: weights like scores, each at least 0, each row summing to 1 - remainder. All in log space.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2410.17980, equations 2 to 4. Chapter: Stick-breaking.
     """
     visible = check_visible(scores, visible)
@@ -68,7 +67,6 @@ def stickbreaking(*, order: str = "recent", attend_current: bool = False, remain
         attend_current: True lets a query take from its own key; the paper's strictly past form does not.
         remainder: "drop" leaves what nobody took unallocated (the paper), so weights sum to less than 1;
             "current" gives it to the query's own value.
-    Errors: TypeError, ValueError naming the argument.
     Paper: arXiv 2410.17980. Chapter: Stick-breaking.
     """
     check_choice("order", order, ORDERS)

@@ -7,11 +7,9 @@ import torch
 import transformers
 from loops import close, normal
 from torch.nn.functional import interpolate
-from transformers.models.dinov2.modeling_dinov2 import Dinov2Embeddings
 from transformers.models.opt.modeling_opt import OPTLearnedPositionalEmbedding
-from transformers.models.vit.modeling_vit import ViTEmbeddings
 
-from posenc.embed.learned import learned, resize, resize_grid
+from posenc.embed.learned import learned, resize
 
 
 def with_table(rows):
@@ -97,20 +95,3 @@ def test_opt_reads_two_rows_further_on():
     assert theirs.weight.shape == (14, 8)
     found = theirs(torch.ones(1, 7, dtype=torch.long))
     close(with_table(theirs.weight).embed(torch.zeros(1, 7, 8), torch.arange(7) + 2), found)
-
-
-@pytest.mark.parametrize(
-    "kind, config", [(ViTEmbeddings, transformers.ViTConfig), (Dinov2Embeddings, transformers.Dinov2Config)]
-)
-@torch.no_grad()
-def test_a_grid_is_resized_as_vit_and_dinov2_do_it(kind, config):
-    theirs = kind(config(hidden_size=4, image_size=32, patch_size=8, num_attention_heads=2)).eval()
-    theirs.position_embeddings.copy_(normal(1, 17, 4))
-    found = theirs.interpolate_pos_encoding(torch.zeros(1, 1 + 6 * 9, 4), 48, 72)[0]
-    close(resize_grid(theirs.position_embeddings[0], (4, 4), (6, 9), prefix=1), found, 1e-6)
-
-
-def test_a_grid_of_the_same_size_is_kept_and_so_is_the_dtype():
-    rows = normal(5 + 9, 2)
-    assert torch.equal(resize_grid(rows, (3, 3), (3, 3), 5), rows)
-    assert resize_grid(rows.bfloat16(), (3, 3), (2, 7), 5).dtype == torch.bfloat16

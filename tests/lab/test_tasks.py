@@ -232,7 +232,6 @@ def test_needle_stays_as_the_context_grows():
         ("recall", {"pairs": 17}, ValueError, "pairs=17 .*1 to 16.*length=64"),
         ("selective_copy", {"blanks": 70.0}, ValueError, "symbols.*length=64"),
         ("needle", {"distance": 65}, ValueError, "distance=65 .*2 to 64.*length=64"),
-        ("needle", {"depth": 1, "distance": 9}, ValueError, "depth=1 .*distance=9"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )

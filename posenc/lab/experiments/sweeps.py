@@ -19,86 +19,46 @@ from posenc.methods import METHODS
 # Written before the study ran: what theory or the papers say, and how large a rise from the training length to eight
 # times that counts as one. "holds": by no more than TOLERANCE nats per character. "rises": by more.
 TOLERANCE = 0.05
+# fmt: off
 PREDICTIONS = {
-    "nope": (
-        "rises",
-        "Nothing tells the model how far away a key is, so eight times as many keys share one softmax that was trained "
-        "with 64: attention thins out and the loss rises. The causal mask tells order at depth, so it should train.",
-    ),
-    "sinusoidal": (
-        "rises",
-        "Positions beyond 63 add vectors to the embeddings that training never showed, so the loss rises, although the "
-        "paper hoped that the sinusoid may extrapolate. Cutting attention does not help: the vectors remain unseen.",
-    ),
-    "learned": (
-        "rises",
-        "Rows beyond 63 never got a gradient: they hold what they were drawn as, so the loss rises. Cutting attention "
-        "does not help, since the rows are added to the targets themselves.",
-    ),
-    "shaw": (
-        "holds",
-        "Beyond the clip of 16 every offset reads the same row, so no row is unseen at any length. Only the number of "
-        "keys is new, and near keys have rows of their own to win by.",
-    ),
-    "transformer_xl": (
-        "rises",
-        "Its sinusoid of the distance enters through a learned matrix, which was fitted to distances up to 63 only.",
-    ),
-    "t5": (
-        "holds",
-        "Distances from 64 on read buckets that training hardly showed or never, but all distances from 128 on read "
-        "one number, which started near 0; trained biases of near keys stand above it.",
-    ),
-    "kerple": (
-        "holds",
-        "A logarithmic penalty: every distance has one, and distant keys lose to near ones, as the paper says.",
-    ),
+    "nope": ("rises", "Nothing tells the model how far away a key is, so eight times as many keys share one softmax "
+        "that was trained with 64: attention thins out and the loss rises. The causal mask tells order at depth, so it "
+        "should train."),
+    "sinusoidal": ("rises", "Positions beyond 63 add vectors to the embeddings that training never showed, so the loss "
+        "rises, although the paper hoped that the sinusoid may extrapolate. Cutting attention does not help: the "
+        "vectors remain unseen."),
+    "learned": ("rises", "Rows beyond 63 never got a gradient: they hold what they were drawn as, so the loss rises. "
+        "Cutting attention does not help, since the rows are added to the targets themselves."),
+    "shaw": ("holds", "Beyond the clip of 16 every offset reads the same row, so no row is unseen at any length. Only "
+        "the number of keys is new, and near keys have rows of their own to win by."),
+    "transformer_xl": ("rises", "Its sinusoid of the distance enters through a learned matrix, which was fitted to "
+        "distances up to 63 only."),
+    "t5": ("holds", "Distances from 64 on read buckets that training hardly showed or never, but all distances from "
+        "128 on read one number, which started near 0; trained biases of near keys stand above it."),
+    "kerple": ("holds", "A logarithmic penalty: every distance has one, and distant keys lose to near ones, as the "
+        "paper says."),
     "fire": ("holds", "The network only sees shares from 0 to 1, all of which training showed, as the paper says."),
-    "rope": (
-        "rises",
-        "Distances beyond 63 turn the slow lane pairs by angles that training never showed, so the loss rises. "
-        "Cutting attention to 64 keys takes those distances away, and the loss stays.",
-    ),
-    "alibi": (
-        "holds",
-        "Distant keys are penalized ever more, so the loss holds at eight times the length, as the paper says. If it "
-        "is the same with attention cut, then it holds because what is far is ignored.",
-    ),
-    "stickbreaking": (
-        "holds",
-        "Near keys take their share first and no position is ever unseen, so the loss holds or improves with length, "
-        "as the paper says. If it is the same with attention cut, then nothing far away is used.",
-    ),
-    "exposb": (
-        "rises",
-        "Its angles are RoPE's, unseen beyond 63. The factor on logits lies between 0.7 and 1 and penalizes no key.",
-    ),
-    "rse": (
-        "rises",
-        "The stick is broken from the first key on: with eight times as many keys in front, the near ones are asked "
-        "last, and training showed no reason to let the early ones pass.",
-    ),
-    "cope": (
-        "rises",
-        "Gates of eight times as many keys add up, so far keys stand at rows near the clamp that training hardly "
-        "reached, and nothing makes them weaker: the softmax spreads over them.",
-    ),
-    "fox": (
-        "holds",
-        "Gates that close a little at each token discount what is far, as slopes do, so the loss holds, as the paper "
-        "says. If it is the same with attention cut, then what is far is forgotten.",
-    ),
-    "inkling": (
-        "rises",
-        "What lies beyond its curves has bias 0, whatever near keys have: with eight times as many keys the far ones "
-        "share the softmax, as without position.",
-    ),
-    "sink": (
-        "rises",
-        "It is NoPE that may look at nothing. What was put on the sink beside 64 keys does not grow with eight times "
-        "as many.",
-    ),
+    "rope": ("rises", "Distances beyond 63 turn the slow lane pairs by angles that training never showed, so the loss "
+        "rises. Cutting attention to 64 keys takes those distances away, and the loss stays."),
+    "alibi": ("holds", "Distant keys are penalized ever more, so the loss holds at eight times the length, as the "
+        "paper says. If it is the same with attention cut, then it holds because what is far is ignored."),
+    "stickbreaking": ("holds", "Near keys take their share first and no position is ever unseen, so the loss holds or "
+        "improves with length, as the paper says. If it is the same with attention cut, then nothing far away is "
+        "used."),
+    "exposb": ("rises", "Its angles are RoPE's, unseen beyond 63. The factor on logits lies between 0.7 and 1 and "
+        "penalizes no key."),
+    "rse": ("rises", "The stick is broken from the first key on: with eight times as many keys in front, the near ones "
+        "are asked last, and training showed no reason to let the early ones pass."),
+    "cope": ("rises", "Gates of eight times as many keys add up, so far keys stand at rows near the clamp that "
+        "training hardly reached, and nothing makes them weaker: the softmax spreads over them."),
+    "fox": ("holds", "Gates that close a little at each token discount what is far, as slopes do, so the loss holds, "
+        "as the paper says. If it is the same with attention cut, then what is far is forgotten."),
+    "inkling": ("rises", "What lies beyond its curves has bias 0, whatever near keys have: with eight times as many "
+        "keys the far ones share the softmax, as without position."),
+    "sink": ("rises", "It is NoPE that may look at nothing. What was put on the sink beside 64 keys does not grow with "
+        "eight times as many."),
 }
+# fmt: on
 
 
 class Sweep(NamedTuple):
@@ -254,6 +214,7 @@ PARTS = {
 
 VOLUMES = (0.0, 0.03, 96**-0.5, 0.3, 1.0, 3.0, 10.0)
 
+# fmt: off
 SWEEPS = {
     "train_short_test_long": Sweep(
         task="text",
@@ -283,22 +244,14 @@ SWEEPS = {
             "t5": ("falls", "One number for each near offset, sides told apart. It steers without looking at content."),
             "kerple": ("falls", "It tells how far a neighbor is but not on which side, as ALiBi's symmetric form."),
             "rope": ("falls", "It tells the distance and the side of each neighbor, all that a bag lacks."),
-            "alibi": (
-                "falls",
-                "The symmetric form tells how far a neighbor is but not on which side; half of the order should still "
-                "beat none.",
-            ),
-            "stickbreaking": (
-                "falls",
-                "Breaking the stick from the first key on favors early keys, which is some order. It names no "
-                "neighbor, so it should gain less than the others.",
-            ),
+            "alibi": ("falls", "The symmetric form tells how far a neighbor is but not on which side; half of the "
+                "order should still beat none."),
+            "stickbreaking": ("falls", "Breaking the stick from the first key on favors early keys, which is some "
+                "order. It names no neighbor, so it should gain less than the others."),
             "exposb": ("falls", "It rotates as RoPE does, and its factors are near 1 at these lengths."),
             "rse": ("falls", "It rotates, which tells neighbors and sides; the stick adds an order."),
-            "inkling": (
-                "falls",
-                "Its curves count back from the query: what stands behind is told by distance, what follows is not.",
-            ),
+            "inkling": ("falls", "Its curves count back from the query: what stands behind is told by distance, what "
+                "follows is not."),
             "sink": ("stays", "Beside NoPE it only lets a token look at nothing, which tells no order."),
         },
         headline="BERT (arXiv 1810.04805) trains with this rule and adds learned positions; its paper has no arm "
@@ -317,30 +270,22 @@ SWEEPS = {
             "nope": ("rises", "The softmax spreads over eight times as many keys, against which it has only content."),
             "sinusoidal": ("rises", "Every token of the longer context stands at a position never seen."),
             "learned": ("rises", "Every token of the longer context adds a row that never got a gradient."),
-            "shaw": (
-                "holds",
-                "All offsets beyond the clip are one, in training too: a far needle looks like a nearer one.",
-            ),
+            "shaw": ("holds", "All offsets beyond the clip are one, in training too: a far needle looks like a nearer "
+                "one."),
             "transformer_xl": ("rises", "The needle stands at a distance that its matrix was never fitted to."),
             "t5": ("rises", "The farthest buckets were never trained, and eight times as many keys share the softmax."),
             "kerple": ("rises", "The penalty grows slowly, but so do the keys, and each costs the needle a share."),
             "fire": ("rises", "Its shares are seen, but keys eight times as many stand between needle and question."),
             "rope": ("rises", "The needle stands at a distance never seen."),
             "alibi": ("rises", "The penalty on a far key exceeds what its content can bring back."),
-            "stickbreaking": (
-                "rises",
-                "Keys nearer than the needle each take a little of the stick; over hundreds of them it adds up.",
-            ),
+            "stickbreaking": ("rises", "Keys nearer than the needle each take a little of the stick; over hundreds of "
+                "them it adds up."),
             "exposb": ("rises", "The needle stands at a distance never seen, as with RoPE."),
             "rse": ("rises", "The needle is penalized by its distance, which is also new to the rotation."),
-            "cope": (
-                "rises",
-                "Filler that counts pushes the needle to the clamp; filler that doesn't leaves it content alone.",
-            ),
-            "fox": (
-                "rises",
-                "A gate that stays open for the needle stays open for all filler, and then keys share the softmax.",
-            ),
+            "cope": ("rises", "Filler that counts pushes the needle to the clamp; filler that doesn't leaves it "
+                "content alone."),
+            "fox": ("rises", "A gate that stays open for the needle stays open for all filler, and then keys share the "
+                "softmax."),
             "inkling": ("rises", "Beyond its curves every key has bias 0: it has only content there, as NoPE."),
             "sink": ("rises", "It has only content, and eight times as many keys share the softmax."),
         },
@@ -361,10 +306,8 @@ SWEEPS = {
             "shaw": ("rises", "Beyond its clip all writes look equally far, so the last one is not told from others."),
             "transformer_xl": ("rises", "It tells distances, but must learn that nearer writes win at each of them."),
             "t5": ("rises", "Far buckets are shared by many offsets, so two far writes may look equally far."),
-            "kerple": (
-                "rises",
-                "The penalty prefers near keys, ignored ones too, though a far write loses less than under ALiBi.",
-            ),
+            "kerple": ("rises", "The penalty prefers near keys, ignored ones too, though a far write loses less than "
+                "under ALiBi."),
             "fire": ("rises", "Its shares are seen, but two far writes differ by a small share."),
             "rope": ("rises", "The paper on CoPE reports it: good in distribution, glitches when writes are sparse."),
             "alibi": ("rises", "The penalty prefers near keys, ignored ones too, over a far write."),
@@ -455,19 +398,13 @@ SWEEPS = {
             "stickbreaking": ("holds", "The key takes the stick by content, at any distance."),
             "exposb": ("rises", "The pairs asked for stand at distances never seen, as with RoPE."),
             "rse": ("rises", "The pairs asked for stand at distances never seen by its rotation."),
-            "cope": (
-                "rises",
-                "Positions of the second half of the pairs lie at the clamp, and more pairs share one softmax.",
-            ),
-            "fox": (
-                "rises",
-                "Gates that close a little at each token cost the first pairs most, and all are asked for.",
-            ),
+            "cope": ("rises", "Positions of the second half of the pairs lie at the clamp, and more pairs share one "
+                "softmax."),
+            "fox": ("rises", "Gates that close a little at each token cost the first pairs most, and all are asked "
+                "for."),
             "inkling": ("rises", "The previous key is told by its own number, but more pairs share one softmax."),
-            "sink": (
-                "rises",
-                "A value must be joined to the key before it, and looking at nothing does not help with that.",
-            ),
+            "sink": ("rises", "A value must be joined to the key before it, and looking at nothing does not help with "
+                "that."),
         },
         headline="Arora et al. (arXiv 2312.04927): attention solves multi-query recall at any number of pairs that "
         "they train, convolutions and recurrences need width that grows with it.",
@@ -556,3 +493,4 @@ SWEEPS = {
         facts=lambda settings: volume_facts(settings) | {"volumes": VOLUMES, "drowned": 96**-0.5},
     ),
 }
+# fmt: on

@@ -7,7 +7,7 @@ import torch
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.figures.parts import arrow, axis, bars, dots, heat, label, line, upright
 from posenc.rotate.mrope import dealt, positions_for
-from posenc.rotate.rope2d import angles, axial, steps
+from posenc.rotate.rope2d import angles, axial
 
 SIDE = 9  # rows and columns of the picture
 LANES = 8  # so two magnitudes, two pairs of lanes each
@@ -106,7 +106,7 @@ map = explorable(
 
 TRAINED = 6  # patches on a side of the training pictures
 DIAL_LANES = 16
-MAGNITUDES = steps(DIAL_LANES, 2, 100.0)  # radians a patch, of the four pairs of an axis
+MAGNITUDES = axial(DIAL_LANES, 2, 100.0, torch.float64)[0, ::2]  # radians a patch, of the four pairs of an axis
 BY_INDEX, NORMALIZED = "by index", "normalized"
 SEEN, BETWEEN, OUTSIDE = "trained", "between", "beyond"
 SIDES = [6, 7, 8, 9, 10, 12]  # patches on a side of the picture that is asked for

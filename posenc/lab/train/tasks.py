@@ -41,8 +41,8 @@ class Task:
     r"""Something to learn: a generator of batches, and the settings in which it is tested.
 
     Fields:
-        name, title, description: its key in `TASKS`, its name in the book, and what it asks for, with the paper.
-        vocabulary: one readable string a token.
+        name: its key in `TASKS`.
+        spelled: one readable string a token, or a function that gives them, so that importing loads no text.
         make: make(generator, size, *, length, **options) -> Batch. Use `batch`, which checks the arguments.
         tests: tests(length) -> {name: options} for a training length. The first, "in", is what training draws from;
             in the others something lies outside of it. Options may hold a length of their own.
@@ -51,34 +51,31 @@ class Task:
     """
 
     name: str
-    title: str
-    vocabulary: tuple[str, ...]
+    spelled: tuple[str, ...] | Callable
     make: Callable
     tests: Callable
     words: dict[str, str]
     causal: bool = True
-    description: str = ""
+
+    @property
+    def vocabulary(self):
+        """One readable string a token."""
+        return self.spelled() if callable(self.spelled) else self.spelled
 
     def batch(self, generator, size, length, **options):
-        r"""`size` sequences of `length` tokens, drawn with a torch.Generator on the CPU and nothing else.
-
-        Errors: TypeError or ValueError naming the argument.
-        """
+        r"""`size` sequences of `length` tokens, drawn with a torch.Generator on the CPU and nothing else."""
         if not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
             raise TypeError(f"generator={generator!r} must be a torch.Generator on the CPU")
         check_int("size", size)
         check_int("length", length)
         known = list(inspect.signature(self.make).parameters)[3:]
         for name in options.keys() - known:
-            raise ValueError(
-                f"{name}={options[name]!r} is no option of task {self.name!r}; "
-                f"known: {', '.join(known)}.{nearest(name, known)}"
-            )
+            known = f"known: {', '.join(known)}.{nearest(name, known)}"
+            raise ValueError(f"{name}={options[name]!r} is no option of task {self.name!r}; {known}")
         return self.make(generator, size, length=length, **options)
 
     def example(self, length=32, seed=0, **options):
         r"""One sequence to read: the answers that are scored stand in brackets; in a masked text, read→answer."""
-        check_int("seed", seed, minimum=0)
         batch = self.batch(torch.Generator().manual_seed(seed), 1, length, **options)
         tokens, targets = (part[0].tolist() for part in batch)
         words = [self.vocabulary[token] for token in tokens]
@@ -96,18 +93,6 @@ class Task:
         return between.join(shown)
 
 
-class CorpusTask(Task):
-    r"""A task on text: its `vocabulary` is given as a function, called when asked for, so that importing loads none."""
-
-    @property
-    def vocabulary(self):
-        return self.__dict__["vocabulary"]()
-
-    @vocabulary.setter
-    def vocabulary(self, load):
-        self.__dict__["vocabulary"] = load
-
-
 # ----------------------------------------------------------------------------------------------------------- corpus
 
 
@@ -122,9 +107,8 @@ class Corpus(NamedTuple):
 
     def encode(self, text):
         """Characters to a tensor [T]. Errors: ValueError naming a character that the corpus lacks."""
-        for character in text:
-            if character not in self.vocabulary:
-                raise ValueError(f"text holds {character!r}, which is none of the corpus's characters")
+        if strange := set(text) - set(self.vocabulary):
+            raise ValueError(f"text holds {min(strange)!r}, which is none of the corpus's characters")
         return torch.tensor([self.vocabulary.index(character) for character in text], dtype=torch.long)
 
     def decode(self, tokens):
@@ -146,10 +130,8 @@ def load_corpus():
     try:
         from pydoc_data.topics import topics
     except ImportError:
-        raise FileNotFoundError(
-            "pydoc_data.topics, the corpus, is missing from this Python; some distributions pack it apart "
-            "(python3-doc, libpython3-stdlib); a Python from python.org, conda, uv or pyenv has it"
-        ) from None
+        where = "some distributions pack it apart; a Python from python.org, conda, uv or pyenv has it"
+        raise FileNotFoundError(f"pydoc_data.topics, the corpus, is missing from this Python; {where}") from None
     before, texts = set(), {}
     for topic in sorted(topics):
         paragraphs = [p for p in re.split(r"\n[ \t]*\n", topics[topic].strip("\n")) if p.strip()]
@@ -201,7 +183,10 @@ def make_masked(generator, size, *, length, text=None):
 
 
 def mask_characters(generator: torch.Generator, original: Tensor) -> Batch:
-    """BERT's rule on characters [B, T]: 15% of each row are asked for; see the task's description."""
+    """BERT's rule (arXiv 1810.04805) on characters [B, T]: 15% of each row are asked for.
+
+    Of these 80% are replaced by [MASK], 10% by a random character, and 10% stay as they are.
+    """
     size, length = original.shape
     count = max(1, round(0.15 * length))
     places = torch.rand(size, length, generator=generator).topk(count).indices
@@ -252,11 +237,6 @@ def as_range(name, value, low, high, why):
     return pair
 
 
-def check_length(length, least):
-    if length < least:
-        raise ValueError(f"length={length} must be at least {least} for this task")
-
-
 def draw(generator, pair, size):
     """Whole numbers [size] between the two, both included."""
     return torch.randint(pair[0], pair[1] + 1, size, generator=generator)
@@ -268,12 +248,12 @@ def check_share(name, value):
         raise ValueError(f"{name}={value} is a probability: it must lie within 0 to 1")
 
 
-# copy: symbols 0 .. 15, then
+# copy (Jelassi et al., arXiv 2402.01032): symbols 0 .. 15, then
 START, BAR, PAD = 16, 17, 18
 
 
 def make_copy(generator, size, *, length, symbols=None):
-    check_length(length, 3)
+    check_int("length", length, minimum=3)
     most = (length - 1) // 2
     symbols = (1, most) if symbols is None else symbols
     pair = as_range("symbols", symbols, 1, most, f"a copy of n symbols takes 2 n + 1 tokens of length={length}")
@@ -289,19 +269,17 @@ def make_copy(generator, size, *, length, symbols=None):
 
 def copy_tests(length):
     most = (length - 1) // 2
-    return {
-        "in": {},
-        "longer 2x": {"length": 2 * length, "symbols": (most + 1, (2 * length - 1) // 2)},
-        "longer 4x": {"length": 4 * length, "symbols": ((2 * length - 1) // 2 + 1, (4 * length - 1) // 2)},
-    }
+    twice, four_times = (2 * length - 1) // 2, (4 * length - 1) // 2
+    tests = {"in": {}, "longer 2x": {"length": 2 * length, "symbols": (most + 1, twice)}}
+    return tests | {"longer 4x": {"length": 4 * length, "symbols": (twice + 1, four_times)}}
 
 
-# recall: values 0 .. 15, then the keys
+# recall, of many queries (Arora et al., arXiv 2312.04927): values 0 .. 15, then the keys
 KEYS = 64
 
 
 def make_recall(generator, size, *, length, pairs=None):
-    check_length(length, 8)
+    check_int("length", length, minimum=8)
     pairs = (2, min(length // 4, KEYS // 4)) if pairs is None else pairs
     why = f"n pairs and as many questions take 4 n tokens of length={length}, and there are {KEYS} keys"
     low, high = as_range("pairs", pairs, 1, min(length // 4, KEYS), why)
@@ -327,12 +305,12 @@ def recall_tests(length):
     return {"in": {}} | {f"more {n}x": {"length": max(length, 4 * n * most), "pairs": n * most} for n in (1, 2, 3, 4)}
 
 
-# flipflop: bits 0, 1, then
+# flipflop (Liu et al., arXiv 2306.00946): bits 0, 1, then
 WRITE, SKIP, READ = 2, 3, 4
 
 
 def make_flipflop(generator, size, *, length, ignore=0.8):
-    check_length(length, 3)
+    check_int("length", length, minimum=3)
     check_share("ignore", ignore)
     steps = (length + 1) // 2
     chance = torch.rand(size, steps, generator=generator)
@@ -353,12 +331,12 @@ def flipflop_tests(length):
     return {"in": {}, "sparser": {"ignore": 0.98}, "denser": {"ignore": 0.1}} | longer(length)
 
 
-# selective_copy: symbols 0 .. 15, then
+# selective_copy (Gu and Dao, arXiv 2312.00752; CoPE, arXiv 2405.18719): symbols 0 .. 15, then
 BLANK, SEPARATOR, PADDING = 16, 17, 18
 
 
 def make_selective_copy(generator, size, *, length, symbols=None, blanks=2.0):
-    check_length(length, 4)
+    check_int("length", length, minimum=4)
     check_number("blanks", blanks, minimum=0)
     symbols = (1, int(length / (2 + blanks))) if symbols is None else symbols
     why = f"n symbols among {blanks} n blanks and their copy take {2 + blanks} n tokens of length={length}"
@@ -387,12 +365,12 @@ def selective_copy_tests(length):
     }
 
 
-# counting: digits 0 .. 9, where the digit 0 also resets, then
+# counting (after CoPE, arXiv 2405.18719): digits 0 .. 9, where the digit 0 also resets, then
 ADD, PASS, ASK = 10, 11, 12
 
 
 def make_counting(generator, size, *, length, passes=0.6, asks=0.1, resets=0.1):
-    check_length(length, 3)
+    check_int("length", length, minimum=3)
     for name, share in (("passes", passes), ("asks", asks), ("resets", resets)):
         check_share(name, share)
     steps = length + 1
@@ -417,14 +395,14 @@ def counting_tests(length):
     return {"in": {}, "sparser": {"passes": 0.9}, "denser": {"passes": 0.2}} | longer(length)
 
 
-# needle: values 0 .. 7, then needles A0, A1 ... H7, then the questions ?A ... ?H, then filler
+# needle (RULER, arXiv 2404.06654): values 0 .. 7, then needles A0, A1 ... H7, then the questions ?A ... ?H, then filler
 NEEDLE_VALUES = NEEDLE_KEYS = FILLERS = 8
 FIRST_NEEDLE = NEEDLE_VALUES
 FIRST_QUESTION = FIRST_NEEDLE + NEEDLE_KEYS * NEEDLE_VALUES
 FIRST_FILLER = FIRST_QUESTION + NEEDLE_KEYS
 
 
-def make_needle(generator, size, *, length, distance=None, depth=None, needles=4, questions=1, window=None):
+def make_needle(generator, size, *, length, distance=None, needles=4, questions=1, window=None):
     r"""Hide needles, each a key with its value in one token, in filler; at the end ask for some, each once.
 
     Arguments:
@@ -432,7 +410,6 @@ def make_needle(generator, size, *, length, distance=None, depth=None, needles=4
         questions: how many of them are asked for.
         distance: how many tokens the first answer stands after its needle, a number or a pair (least, most) to draw
             from. 2 is right before the question. Default: anywhere in the context.
-        depth: instead of distance, 0 (the needle at the start) to 1 (right before the question).
         window: no needle lies farther back than this distance. Default: all of the context.
     """
     as_range("needles", needles, 1, NEEDLE_KEYS, f"there are {NEEDLE_KEYS} keys, each for one needle")
@@ -443,11 +420,6 @@ def make_needle(generator, size, *, length, distance=None, depth=None, needles=4
         far, why = as_range("window", window, needles + 1, far, why)[0], f"window={window} ends there"
     if far < needles + 1:
         raise ValueError(f"length={length} is too short for needles={needles} and questions={questions}")
-    if depth is not None:
-        if distance is not None:
-            raise ValueError(f"depth={depth!r} and distance={distance!r} say the same: give one")
-        check_share("depth", depth)
-        distance = round(far - depth * (far - 2))
     low, high = as_range("distance", (2, far) if distance is None else distance, 2, far, why)
 
     # What does not depend on the length is drawn first, and the filler from the right: a longer context then asks
@@ -471,149 +443,58 @@ def make_needle(generator, size, *, length, distance=None, depth=None, needles=4
 
 def needle_tests(length):
     near = length - 6  # the farthest that training sees: the questions take the rest
-    tests = {"in": {"questions": 4}}
-    for n in (1, 2, 4, 8):
-        tests[f"near {n}x"] = {"length": n * length, "distance": (2, near), "window": near}
-    for n in (2, 4, 8):
-        tests[f"far {n}x"] = {"length": n * length, "distance": (near + 1, n * length)}
-    return tests
+    nears = {f"near {n}x": {"length": n * length, "distance": (2, near), "window": near} for n in (1, 2, 4, 8)}
+    fars = {f"far {n}x": {"length": n * length, "distance": (near + 1, n * length)} for n in (2, 4, 8)}
+    return {"in": {"questions": 4}} | nears | fars
 
 
-NEAR = "the needles no farther back than in training"
-FAR = "the needle asked for farther back than any in training"
+NEEDLE_WORDS = tuple(str(value) for value in range(NEEDLE_VALUES))
+NEEDLE_WORDS += tuple(f"{key}{value}" for key in "ABCDEFGH" for value in range(NEEDLE_VALUES))
+NEEDLE_WORDS += (*(f"?{key}" for key in "ABCDEFGH"), *"stuvwxyz")
+NEAR, FAR = "the needles no farther back than in training", "the needle asked for farther back than any in training"
 LONGER = {f"longer {n}x": f"Sequences {TIMES[n]} as long." for n in (2, 4)}
 
-TASKS = {
-    task.name: task
-    for task in (
-        CorpusTask(
-            name="text",
-            title="Text",
-            vocabulary=characters,
-            make=make_text,
-            tests=text_tests,
-            words=TEXT_WORDS,
-            description="Predict the next character of Python's own help texts. Most of what helps stands a few "
-            "characters back, so text alone rewards little long reach: that is why the other tasks are here.",
-        ),
-        CorpusTask(
-            name="masked",
-            title="Masked text",
-            vocabulary=lambda: (*characters(), "[MASK]"),
-            make=make_masked,
-            tests=text_tests,
-            words=TEXT_WORDS,
-            causal=False,
-            description="Fill in hidden characters of the same texts, looking both ways. BERT's rule (Devlin et al., "
-            "arXiv 1810.04805): 15% of the characters are asked for; of these 80% are replaced by [MASK], 10% by a "
-            "random character, and 10% stay as they are, so that the model must form an opinion on every character.",
-        ),
-        Task(
-            name="copy",
-            title="Copy",
-            vocabulary=(*LETTERS, "<", "|", "_"),
-            make=make_copy,
-            tests=copy_tests,
-            words={
-                "in": "Strings of any length that fits the training window.",
-                "longer 2x": "Strings longer than any in training, up to twice as long.",
-                "longer 4x": "Strings more than twice as long as any in training, up to four times.",
-            },
-            description="Read a string of letters, then a bar, and write the string again. Each answer stands exactly "
-            "one string before its copy, and the letters repeat, so a model must keep its place by position or by "
-            "the letters just written. The strings' length varies, so no fixed distance will do. Lengths beyond "
-            "those of training are the classic test of length generalization (Jelassi et al., arXiv 2402.01032).",
-        ),
-        Task(
-            name="recall",
-            title="Associative recall",
-            vocabulary=(*LETTERS, *(f"K{i}" for i in range(KEYS))),
-            make=make_recall,
-            tests=recall_tests,
-            words={
-                "in": "From two pairs to the most that training holds, few more often than many.",
-                "more 1x": "Always the most pairs that training holds.",
-                "more 2x": "Twice the most pairs that training holds.",
-                "more 3x": "Three times the most pairs that training holds.",
-                "more 4x": "Four times the most pairs that training holds.",
-            },
-            description="Read pairs of a key and a value; then their keys are drawn again and again, and their "
-            "values are wanted (multi-query associative recall: Arora et al., arXiv 2312.04927). The content says "
-            "where to look and the value stands right after it, so two layers are enough: one joins a value to the key "
-            "before it, one looks the key up. More pairs are harder, and at some number each method breaks.",
-        ),
-        Task(
-            name="flipflop",
-            title="Flip-flop",
-            vocabulary=("0", "1", "w", "i", "r"),
-            make=make_flipflop,
-            tests=flipflop_tests,
-            words={
-                "in": "Four of five instructions are to be ignored.",
-                "sparser": "Nearly all instructions are to be ignored, so the last write lies far back.",
-                "denser": "Nearly all instructions are writes and reads, so many writes compete.",
-                **LONGER,
-            },
-            description="One bit of memory: `w` writes the bit that follows, `i` ignores it, and after `r` the bit "
-            "written last is wanted (Liu et al., arXiv 2306.00946). The model must attend to the last write, however "
-            "far back it is, and to nothing else. Transformers that seem perfect in distribution glitch outside it.",
-        ),
-        Task(
-            name="selective_copy",
-            title="Selective copy",
-            vocabulary=(*LETTERS, ".", "|", "_"),
-            make=make_selective_copy,
-            tests=selective_copy_tests,
-            words={
-                "in": "Two blanks to a letter.",
-                "denser": "One blank to two letters.",
-                "sparser": "Six blanks to a letter.",
-                "longer 2x": "More letters than in training, up to twice as many, two blanks to each.",
-                "longer 4x": "More than twice as many letters as in training, up to four times, two blanks to each.",
-            },
-            description="Letters stand scattered among blanks; after the bar, write the letters in their order (Gu and "
-            "Dao, arXiv 2312.00752; CoPE tests it too: Golovneva et al., arXiv 2405.18719). How far back the next "
-            "letter stands depends on how many blanks came between, so counting tokens does not help and counting "
-            "letters does.",
-        ),
-        Task(
-            name="counting",
-            title="Counting",
-            vocabulary=(*"0123456789", "+", ".", "?"),
-            make=make_counting,
-            tests=counting_tests,
-            words={
-                "in": "Three of five instructions pass.",
-                "sparser": "Nine of ten instructions pass.",
-                "denser": "One of five instructions passes.",
-                **LONGER,
-            },
-            description="`0` resets a counter, `+` adds one, `.` passes, and after `?` the count is wanted, 0 to 9 "
-            "(after Golovneva et al., CoPE, arXiv 2405.18719). The model must count one kind of token since another "
-            "kind, not tokens. An answer, once written, may be counted on from, as a reset to that number.",
-        ),
-        Task(
-            name="needle",
-            title="Needle",
-            vocabulary=(
-                *(str(value) for value in range(NEEDLE_VALUES)),
-                *(f"{key}{value}" for key in "ABCDEFGH" for value in range(NEEDLE_VALUES)),
-                *(f"?{key}" for key in "ABCDEFGH"),
-                *"stuvwxyz",
-            ),
-            make=make_needle,
-            tests=needle_tests,
-            words={
-                "in": "Four needles anywhere in a context of the training length, all of them asked for.",
-                "near 1x": "One question, at the training length.",
-                **{f"near {n}x": f"{times.capitalize()} the context, {NEAR}." for n, times in TIMES.items()},
-                **{f"far {n}x": f"{times.capitalize()} the context, {FAR}." for n, times in TIMES.items()},
-            },
-            description="A few needles hide in filler, each a key and its value in one token. At the end a key is "
-            "named and its value is wanted. It is the needle in a haystack of the long-context reports (Kamradt 2023; "
-            "RULER: Hsieh et al., arXiv 2404.06654), with distance under control: the context may grow while the "
-            "needle stays near, or the needle may move away. Nothing but the needle tells its value, and one lookup by "
-            "content finds it, so a model that fails does so for its position, not for its depth.",
-        ),
-    )
-}
+# A task is read in a few lines.
+# fmt: off
+TASKS = {task.name: task for task in (
+    Task("text", characters, make_text, text_tests, TEXT_WORDS),
+    Task("masked", lambda: (*characters(), "[MASK]"), make_masked, text_tests, TEXT_WORDS, causal=False),
+    Task("copy", (*LETTERS, "<", "|", "_"), make_copy, copy_tests, {
+        "in": "Strings of any length that fits the training window.",
+        "longer 2x": "Strings longer than any in training, up to twice as long.",
+        "longer 4x": "Strings more than twice as long as any in training, up to four times.",
+    }),
+    Task("recall", (*LETTERS, *(f"K{i}" for i in range(KEYS))), make_recall, recall_tests, {
+        "in": "From two pairs to the most that training holds, few more often than many.",
+        "more 1x": "Always the most pairs that training holds.",
+        "more 2x": "Twice the most pairs that training holds.",
+        "more 3x": "Three times the most pairs that training holds.",
+        "more 4x": "Four times the most pairs that training holds.",
+    }),
+    Task("flipflop", ("0", "1", "w", "i", "r"), make_flipflop, flipflop_tests, {
+        "in": "Four of five instructions are to be ignored.",
+        "sparser": "Nearly all instructions are to be ignored, so the last write lies far back.",
+        "denser": "Nearly all instructions are writes and reads, so many writes compete.",
+        **LONGER,
+    }),
+    Task("selective_copy", (*LETTERS, ".", "|", "_"), make_selective_copy, selective_copy_tests, {
+        "in": "Two blanks to a letter.",
+        "denser": "One blank to two letters.",
+        "sparser": "Six blanks to a letter.",
+        "longer 2x": "More letters than in training, up to twice as many, two blanks to each.",
+        "longer 4x": "More than twice as many letters as in training, up to four times, two blanks to each.",
+    }),
+    Task("counting", (*"0123456789", "+", ".", "?"), make_counting, counting_tests, {
+        "in": "Three of five instructions pass.",
+        "sparser": "Nine of ten instructions pass.",
+        "denser": "One of five instructions passes.",
+        **LONGER,
+    }),
+    Task("needle", NEEDLE_WORDS, make_needle, needle_tests, {
+        "in": "Four needles anywhere in a context of the training length, all of them asked for.",
+        "near 1x": "One question, at the training length.",
+        **{f"near {n}x": f"{times.capitalize()} the context, {NEAR}." for n, times in TIMES.items()},
+        **{f"far {n}x": f"{times.capitalize()} the context, {FAR}." for n, times in TIMES.items()},
+    }),
+)}
+# fmt: on
