@@ -11,7 +11,7 @@ READY := .venv/ready
 TESTED := .venv/tests
 # Everything runs as a module: the scripts beside this Python do not start where the folder's name holds a space.
 PY := .venv/bin/python
-STEP := $(PY) book/step.py
+STEP := $(PY) book/_tools/step.py
 BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()' build .
 # One hash seed, so that each run is the same run; the next free test goes to the worker that is free.
 PYTEST := PYTHONHASHSEED=0 OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
@@ -95,11 +95,11 @@ faults: $(TESTED)
 
 ## make pdf: the whole book as one PDF, _build/posenc.pdf, and a check of it (needs Chromium)
 pdf: html $(TESTED)
-	$(PY) book/pdf.py
+	$(PY) book/_tools/pdf.py
 
 ## make zip: the site to unpack and open from disk, _build/posenc-book.zip
 zip: html
-	$(PY) book/offline.py
+	$(PY) book/_tools/offline.py
 
 ## make lint: ruff over code, tests and notebooks
 lint: $(TESTED)
@@ -109,9 +109,9 @@ lint: $(TESTED)
 	@! grep -rnE --include='*.py' 'parametrize\("[^"]*", (set\(|frozenset\(|\{[^:]*\}\))' tests || \
 		{ echo "cases come in an order: write a list, not a set"; exit 1; }
 
-## make labs: write notebooks/ from course/
+## make labs: write notebooks/ from the chapters' lab.py
 labs: $(TESTED)
-	$(PY) course/labs.py
+	$(PY) book/_tools/labs.py
 
 ## make lab: open the labs in JupyterLab
 lab: $(READY)
@@ -119,11 +119,11 @@ lab: $(READY)
 
 ## make pictures: draw the static picture of each explorable (needs Chromium)
 pictures: $(TESTED)
-	$(PY) -m posenc.lab.figures pictures
+	$(PY) book/_tools/stills.py draw
 
 ## make screenshot: take the README's pictures from the built book (needs Chromium)
 screenshot: html $(TESTED)
-	$(PY) book/screenshot.py
+	$(PY) book/_tools/screenshot.py
 
 ## make training-speed: time the training of each method beside a plain PyTorch transformer (on a quiet machine)
 training-speed: $(READY)
@@ -142,9 +142,9 @@ coverage: $(TESTED)
 kernel-report: $(READY)
 	OMP_NUM_THREADS=1 $(PY) benchmarks/kernel_report.py
 
-## make vendor: fetch plotly, Temml and the math font anew at the versions in book/vendor/vendor.json
+## make vendor: fetch plotly, Temml and the math font anew at the versions in book/_vendor/vendor.json
 vendor: $(READY)
-	$(PY) book/vendor/fetch.py
+	$(PY) book/_vendor/fetch.py
 
 ## make links: try every external link (needs the network; not part of the gate)
 links: $(READY)

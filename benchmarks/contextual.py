@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from posenc.bias.cope import ContextualBias, lookup
 from posenc.encoding import Encoding
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import fixed_batch, share_wrong, task_errors
+from posenc.lab.train.measures import fixed_batch, share_wrong, task_errors
 from posenc.lab.train.tasks import IGNORE, TASKS
 
 RATES = (1e-3, 3e-3, 1e-2)

@@ -12,7 +12,7 @@ import torch
 
 from posenc.bias.cope import ContextualBias, lookup
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import fixed_batch, held_out_windows, task_errors
+from posenc.lab.train.measures import fixed_batch, held_out_windows, task_errors
 from posenc.lab.train.tasks import TASKS, load_corpus
 
 # A line of the held-out text, as many characters as a training window; a new sentence starts in it.

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from posenc.lab.experiments import load_results
 from posenc.lab.train import Settings
-from posenc.lab.train.measure import BLOCKS, held_out_windows
+from posenc.lab.train.measures import BLOCKS, held_out_windows
 from posenc.lab.train.tasks import load_corpus
 
 TEXT = "train_short_test_long"

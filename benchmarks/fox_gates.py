@@ -19,7 +19,7 @@ from tqdm import tqdm
 from posenc.bias.fox import Forgetting
 from posenc.encoding import Encoding, Gates
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import short_long
+from posenc.lab.train.measures import short_long
 from posenc.lab.train.tasks import load_corpus
 
 STARTS = {"fox": 0.0, "started open": 4.0}

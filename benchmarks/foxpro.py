@@ -20,7 +20,7 @@ from record import CHOOSING, SEEDS
 from posenc import FoxPro
 from posenc.lab.experiments.verdicts import half_width, mean_and_spread, outcome
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import held_out_windows, target_losses
+from posenc.lab.train.measures import held_out_windows, target_losses
 from posenc.lab.train.tasks import load_corpus
 
 PRESETS = {"nano": settings_for("nano", windows=96), "lab": settings_for("lab")}

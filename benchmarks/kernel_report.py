@@ -26,9 +26,9 @@ import torch
 from tqdm import tqdm
 
 from posenc import kernels
+from posenc.chapters.kernels.facts import CHIPS, overview
 from posenc.errors import UnsupportedError, check_choice
 from posenc.lab.experiments import commit_of, cpu_model
-from posenc.lab.pages.kernels import CHIPS, overview
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 HEAD_SIZES = (64, 128)

@@ -33,7 +33,7 @@ from tqdm import tqdm
 from posenc import Encoding
 from posenc.embed.learned import learned, resize
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import held_out_windows, target_losses
+from posenc.lab.train.measures import held_out_windows, target_losses
 from posenc.lab.train.tasks import load_corpus
 
 SETTINGS = settings_for("nano", steps=2400)

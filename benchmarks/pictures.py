@@ -17,7 +17,7 @@ import record
 import torch
 from torch.nn.functional import cross_entropy
 
-from posenc.lab.train.pictures import FACES, STUDY, draw_glyphs, draw_left, share_right, tests, train_pictures
+from posenc.lab.train.glyphs import FACES, STUDY, draw_glyphs, draw_left, share_right, tests, train_pictures
 
 RATES = (3e-3, 6e-3, 1.2e-2)
 TOKEN, PERTURBED = "axial, class token", "glyphs, perturbed"

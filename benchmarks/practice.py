@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from posenc import METHODS
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import fixed_batch, held_out_windows
+from posenc.lab.train.measures import fixed_batch, held_out_windows
 from posenc.lab.train.tasks import IGNORE, load_corpus
 
 SETTINGS = settings_for("lab")

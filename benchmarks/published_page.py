@@ -195,7 +195,7 @@ OPTIONS = {
 
 def main() -> None:
     options = record.asked(__doc__, OPTIONS)
-    pages = ["index.html" if name == "index" else f"book/{name}.html" for name in options.pages]
+    pages = ["index.html" if name == "index" else f"book/{name}/index.html" for name in options.pages]
     chromium = os.environ.get("CHROME_PATH") or find_chromium()
     if missing := [page for page in pages if not (SITE / page).is_file()]:
         raise SystemExit(f"no {missing} in {SITE}: run `make html`, and name chapters of book/, such as rope")

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from posenc.lab.experiments import check_results, provenance, six_digits, write_json
 from posenc.lab.train import settings_for
-from posenc.lab.train.measure import target_losses
+from posenc.lab.train.measures import target_losses
 from posenc.lab.train.tasks import IGNORE, TASKS
 
 SEEDS, CHOOSING = range(5), range(2)  # of an arm, and those of them that choose its learning rate

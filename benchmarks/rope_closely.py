@@ -11,10 +11,10 @@ import record
 import torch
 
 from posenc import Encoding
+from posenc.chapters.rope_closely.figures import ROUNDED, turn_rounded
 from posenc.lab.experiments import load_results
-from posenc.lab.figures.rope_closely import ROUNDED, turn_rounded
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import head_scores, held_out_windows
+from posenc.lab.train.measures import head_scores, held_out_windows
 from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
 

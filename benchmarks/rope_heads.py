@@ -2,7 +2,7 @@ r"""What do the trained heads of a RoPE model make of distance? Train one with s
 
     python benchmarks/rope_heads.py
 
-Writes results/rope_heads.json, as `posenc.lab.train.measure.head_scores` returns it. Chapter: RoPE.
+Writes results/rope_heads.json, as `posenc.lab.train.measures.head_scores` returns it. Chapter: RoPE.
 """
 
 import inspect
@@ -10,7 +10,7 @@ import inspect
 import record
 
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import head_scores
+from posenc.lab.train.measures import head_scores
 
 
 def main():

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from posenc import Encoding
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import held_out_windows
+from posenc.lab.train.measures import held_out_windows
 from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import inv_freq, rotate
 

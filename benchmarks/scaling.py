@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 from posenc import scaling
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measure import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
+from posenc.lab.train.measures import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
 from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import rope
 

@@ -110,22 +110,23 @@ FAULTS = [
     Fault(PLAYER, "list.forEach((e) => e.redraw());", "list.forEach((e) => e.ready());", PLAYED),  # stays light
 
     # Figures
-    Fault("posenc/lab/figures/rope.py", "at_q, at_k = m + shift, n + shift", "at_q, at_k = m, n",
-          "tests/lab/test_rope_figures.py"),  # a slider that moves nothing
-    Fault("posenc/lab/figures/alibi.py", "flat = torch.softmax(row[chosen], -1)", "flat = torch.softmax(row[0], -1)",
-          "tests/lab/test_alibi_figures.py"),  # the curve of another head
+    Fault("book/rope/figures.py", "at_q, at_k = m + shift, n + shift", "at_q, at_k = m, n",
+          "book/rope/test_rope_figures.py"),  # a slider that moves nothing
+    Fault("book/alibi/figures.py", "flat = torch.softmax(row[chosen], -1)", "flat = torch.softmax(row[0], -1)",
+          "book/alibi/test_alibi_figures.py"),  # the curve of another head
 
     # Exercises and their graders
-    Fault("posenc/lab/exercises/verdict.py", "~((error <= tolerance) | (a == b) | (a.isnan() & b.isnan()))",
+    Fault("posenc/lab/check/judging.py", "~((error <= tolerance) | (a == b) | (a.isnan() & b.isnan()))",
           "error > tolerance", "tests/lab/test_check.py"),  # NaN is right
-    Fault("posenc/lab/exercises/alibi.py", "[0::2] -> [1::2]", "[0::2] -> [0::2]",
+    Fault("book/alibi/exercises.py", "[0::2] -> [1::2]", "[0::2] -> [0::2]",
           "tests/lab/test_check.py"),  # a named mistake is the right answer, and goes unnamed
-    Fault("posenc/lab/exercises/grade.py", '"points": exercise.points if right else 0', '"points": exercise.points',
+    Fault("posenc/lab/check/grade.py", '"points": exercise.points if right else 0', '"points": exercise.points',
           "tests/lab/test_grader.py"),  # a stub earns
 
     # The labs
-    Fault("course/labs.py", "ClearOutput, ClearHiddenTests, ClearMarkScheme)", "ClearOutput, ClearMarkScheme)", LABS),
-    Fault("course/stickbreaking.py", "z = torch.tensor([2.0, -3.0, -3.0, 2.0, -3.0])",
+    Fault("book/_tools/labs.py", "ClearOutput, ClearHiddenTests, ClearMarkScheme)", "ClearOutput, ClearMarkScheme)",
+          LABS),
+    Fault("book/stickbreaking/lab.py", "z = torch.tensor([2.0, -3.0, -3.0, 2.0, -3.0])",
           "z = torch.tensor([2.0, -3.0, 2.0, 2.0, -3.0])", LABS),  # out of step with its notebook
 
     # Training and experiments
@@ -139,22 +140,25 @@ FAULTS = [
           "tests/lab/test_experiments.py"),
 
     # Numbers of pages, and frozen results
-    Fault("posenc/lab/pages/rope.py", "rise['none'] - rise['fast']", "rise['none'] - rise['slow']",
-          "tests/lab/pages/test_rope_page.py"),
-    Fault("posenc/lab/pages/alibi.py", "windows()[-1][3]", "windows()[-1][2]", "tests/lab/pages/test_alibi_page.py"),
+    Fault("book/rope/facts.py", "rise['none'] - rise['fast']", "rise['none'] - rise['slow']",
+          "book/rope/test_rope.py"),
+    Fault("book/alibi/facts.py", "windows()[-1][3]", "windows()[-1][2]", "book/alibi/test_alibi.py"),
     Fault("posenc/lab/experiments/results.py", "not math.isfinite(value)", "math.isinf(value)",
           "tests/lab/test_experiments.py"),  # NaN is a number
 
     # The site
-    Fault("book/rope.md", "**You need**: {doc}`four_places`", "**You need**: {doc}`four_place`", "site:book/rope.html"),
-    Fault("book/in_your_own_model.md",
+    Fault("book/rope/index.md", "**You need**: {doc}`../four_places/index`",
+          "**You need**: {doc}`../four_place/index`", "site:book/rope/index.html"),
+    Fault("book/in_your_own_model/index.md",
           ":alt: The four places of self-attention in order: embed, rotate, bias, weigh.\n:name: fig-own-places",
-          ":name: fig-own-places", "site:book/in_your_own_model.html"),
+          ":name: fig-own-places", "site:book/in_your_own_model/index.html"),
     Fault("book/_ext/templates/book-footer.html", "By the posenc authors.",  # a page that needs the network
-          '<img src="https://example.org/count.gif" alt="visits"> By the posenc authors.', "site:book/intro.html"),
+          '<img src="https://example.org/count.gif" alt="visits"> By the posenc authors.',
+          "site:book/intro/index.html"),
     Fault("book/_static/posenc.css", "  overflow-x: auto;\n  max-width: 100%;", "  max-width: none;",
-          "site:book/fox.html"),  # a wide formula moves the page sideways on a phone
-    Fault("book/alibi.md", "{glue:text}`alibi_far_mildest`", "{glue:text}`alibi_far_mild`", "site:book/alibi.html"),
+          "site:book/fox/index.html"),  # a wide formula moves the page sideways on a phone
+    Fault("book/alibi/index.md", "{glue:text}`alibi_far_mildest`", "{glue:text}`alibi_far_mild`",
+          "site:book/alibi/index.html"),
 ]
 # fmt: on
 

@@ -1,4 +1,4 @@
-"""What the tests of the labs share: course/labs.py as a module, and notebooks run here."""
+"""What the tests of the labs share: book/_tools/labs.py as a module, and notebooks run here."""
 
 import contextlib
 import copy
@@ -16,7 +16,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 ROOT = Path(__file__).resolve().parent.parent
 TINY = ROOT / "tests" / "tiny"
 
-_spec = importlib.util.spec_from_file_location("labs", ROOT / "course" / "labs.py")
+_spec = importlib.util.spec_from_file_location("labs", ROOT / "book" / "_tools" / "labs.py")
 labs = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(labs)
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import posenc
 from posenc.audit import QUESTIONS, audit
-from posenc.lab.exercises.rope import masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves
+from posenc.chapters.rope.exercises import masks_lanes, pairs_of_one_angles_of_other, reads_pairs_writes_halves
 from posenc.lab.experiments import load_results
 from posenc.rotate.rope import inv_freq, rotate
 

@@ -462,6 +462,6 @@ def test_the_blocks_of_the_readme_run():
     values = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), values)
-    assert len(blocks) == 2 and "book/in_your_own_model.md" in text
+    assert len(blocks) == 2 and "book/in_your_own_model/index.md" in text
     expected = posenc.attention(values["q"], values["k"], values["v"], values["both"], impl="torch")
     assert torch.allclose(values["out"], expected, atol=1e-5)

@@ -1,6 +1,7 @@
 """Imports run downward only: read from the source, functions' lazy ones included."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,36 @@ LAYERS = [
     "audit bridges",
     "",  # posenc/__init__.py
     "lab",
+    "chapters",
 ]
-LAB = ["", "titles", "explore", "train", "experiments", "write", "exercises", "figures", "live", "pages"]
+LAB = ["", "titles", "explore", "train", "experiments", "write", "short_long", "check"]
+#: chapter: those that it may import from.
+ARROWS = {
+    "alibi": ["rope"],
+    "comrope": ["rope2d"],
+    "errata": ["rope"],
+    "exposb": ["four_places"],
+    "fox": ["cope"],
+    "intro": ["four_places", "sentence", "teachers"],
+    "rope_closely": ["rope"],
+    "rse": ["exposb"],
+    "scaling": ["sheet"],
+}
 
 
-def modules(root):
+def modules(root, package="posenc", folders="**"):
     """{"posenc.bias.alibi": its source's path} of a package's folder."""
-    paths = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in root.rglob("*.py")}
+    paths = {
+        ".".join((package, *path.relative_to(root).with_suffix("").parts)): path
+        for path in root.glob(f"{folders}/*.py")
+    }
     return {name.removesuffix(".__init__"): path for name, path in paths.items()}
+
+
+def chapters():
+    """The modules of the chapters, without labs and tests; posenc.chapters lies in book/."""
+    known = modules(ROOT / "book", "posenc.chapters", "[a-z]*")
+    return {name: path for name, path in known.items() if path.name != "lab.py" and not path.name.startswith("test_")}
 
 
 def imports(name, path, known):
@@ -85,9 +108,8 @@ def circle(edges):
     return next((ring for name in sorted(edges) if (ring := visit(name))), None)
 
 
-def faults(root):
-    """What is wrong with the imports of a package, in words."""
-    known = modules(root)
+def faults(known):
+    """What is wrong with the imports of {module: path}, in words."""
     edges = {name: set() for name in known}
     for name, path in known.items():
         for target, taken in imports(name, path, known):
@@ -97,18 +119,36 @@ def faults(root):
                 yield f"{name} takes {target}.{taken}: make it public or move it"
             if layer(target) > layer(name):
                 yield f"{name} imports {target}, which stands above it"
+            own, other = (module.removeprefix("posenc.chapters.").split(".")[0] for module in (name, target))
+            if (
+                name.startswith("posenc.chapters.")
+                and target.startswith("posenc.chapters.")
+                and other not in [own, *ARROWS.get(own, [])]
+            ):
+                yield f"{name} imports {target}, of a chapter that it may not: move what both need to posenc.lab"
     if ring := circle(edges):
         yield "a circle: " + " -> ".join(ring)
 
 
 def test_imports_run_downward_without_a_circle():
-    assert not list(faults(ROOT / "posenc"))
+    assert not list(faults(modules(ROOT / "posenc") | chapters()))
+
+
+def test_the_book_s_extensions_close_no_circle():
+    known = {path.stem: path for path in (ROOT / "book" / "_ext").glob("*.py")}
+    edges = {
+        name: set(re.findall(r"^ *(?:from|import) (\w+)", path.read_text("utf-8"), re.M)) & {*known}
+        for name, path in known.items()
+    }
+    assert edges["explorable"] and not circle(edges)
 
 
 PLANTED = {
     "a circle in one layer": ("rotate/rope.py", "from .scaling import a", "rotate/scaling.py", "from .rope import b"),
     "upward and lazily": ("errors.py", "def f():\n    from . import impls", "impls.py", ""),
-    "up in the lab": ("lab/explore/page.py", "from posenc.lab.figures import rope", "lab/figures/rope.py", ""),
+    "up in the lab": ("lab/explore/page.py", "from posenc.lab import write", "lab/write.py", ""),
+    "up to a chapter": ("lab/write.py", "from posenc.chapters.rope import facts", "chapters/rope/facts.py", ""),
+    "across": ("chapters/rope/facts.py", "from ..fox.facts import a", "chapters/fox/facts.py", "a = 1"),
     "another's underscored name": ("impls.py", "from .inputs import _check", "inputs.py", "_check = 1"),
 }
 
@@ -120,5 +160,5 @@ def test_a_planted_fault_is_named(fault, tmp_path):
     for path, source in ((one, text), (other, more), ("__init__.py", "")):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(source)
-    (fault_in_words,) = faults(root)
+    (fault_in_words,) = faults(modules(root))
     assert one.removesuffix(".py").replace("/", ".") in fault_in_words

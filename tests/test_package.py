@@ -37,9 +37,9 @@ def test_import_is_light():
 
 @pytest.mark.parametrize("name", posenc.METHODS)
 def test_same_name_same_method(name):
-    """A method has one name in its place's folder and in the tests; page and figures share one, lab and checks too."""
+    """A method has one name in its place's folder and in the tests; its chapter has one of its own, and so the lab."""
     method, row = posenc.METHODS[name], TITLES[name]
-    assert f"book/{row.page}" in TOC and (ROOT / f"posenc/lab/figures/{row.page}.py").is_file()
+    assert f"book/{row.page}/index" in TOC and (ROOT / f"book/{row.page}/figures.py").is_file()
     if name == "nope":
         return  # no module: the empty encoding
     place = method.places[0] if len(method.places) == 1 else "several"
@@ -47,8 +47,8 @@ def test_same_name_same_method(name):
     assert getattr(module, name) is method.factory and getattr(posenc, name) is module
     assert (ROOT / f"tests/{place}/test_{name}.py").is_file()
     if row.lab:
-        assert f"notebooks/{row.lab}" in TOC and (ROOT / f"course/{row.lab}.py").is_file()
-        importlib.import_module(f"posenc.lab.exercises.{row.lab}")
+        assert f"notebooks/{row.lab}" in TOC and (ROOT / f"book/{row.lab}/lab.py").is_file()
+        importlib.import_module(f"posenc.chapters.{row.lab}.exercises")
 
 
 def test_the_folders_of_methods_are_those_that_make_knows():
@@ -62,13 +62,12 @@ def test_the_folders_of_methods_are_those_that_make_knows():
 def test_no_orphans():
     """Nothing is left behind that no method, no page and no lab owns."""
     notebooks = {p.stem for p in (ROOT / "notebooks").glob("*.ipynb")}
-    pages = {p.stem for p in (ROOT / "book").glob("*.md")}
-    assert {f"book/{page}" for page in pages} == {page for page in TOC if page.startswith("book/")}
+    pages = [*(ROOT / "book").glob("*.md"), *(ROOT / "book").glob("*/index.md")]
+    wanted = {page.relative_to(ROOT).with_suffix("").as_posix() for page in pages}
+    assert wanted == {page for page in TOC if page.startswith("book/")}
+    assert {p.parent.name for p in (ROOT / "book").glob("[a-z]*/*.py")} <= {p.parent.name for p in pages}
     assert {f"notebooks/{lab}" for lab in notebooks} == {page for page in TOC if page.startswith("notebooks/")}
-    sources = {p.stem for p in (ROOT / "course").glob("*.py")} - {"labs"}
-    assert sources == notebooks and sources <= pages
-    of_no_page = {"pictures", "clock", "learn", "parts"}
-    assert {p.stem for p in (ROOT / "posenc/lab/figures").glob("[a-z]*.py")} <= pages | of_no_page
+    assert {p.parent.name for p in (ROOT / "book").glob("*/lab.py")} == notebooks
     for place in FOLDERS:
         rows = {
             name for name, method in posenc.METHODS.items() if method.factory.__module__ == f"posenc.{place}.{name}"
@@ -80,7 +79,7 @@ def test_what_is_installed_is_what_is_there():
     """The wheel holds every package of the tree, and requirements.txt pins what it depends on."""
     packages = set(PROJECT["tool"]["setuptools"]["packages"])
     folders = {path.parent.relative_to(ROOT) for path in ROOT.glob("posenc/**/__init__.py")}
-    assert packages == {".".join(folder.parts) for folder in folders} | {"posenc.results"}
+    assert packages == {".".join(folder.parts) for folder in folders} | {"posenc.chapters", "posenc.results"}
     pinned = dict(re.findall(r"^([\w-]+)==([\w.]+)", (ROOT / "requirements.txt").read_text(), flags=re.M))
     assert pinned["jupyter-book"].startswith("1.")
     assert needs() <= set(pinned)
@@ -154,7 +153,7 @@ def test_torch_and_numpy_are_enough_and_errors_name_what_brings_the_rest():
 @pytest.mark.weekly
 def test_a_wheel_made_from_the_sdist_holds_everything_and_works(tmp_path):
     tree, unpacked, wheel = tmp_path / "tree", tmp_path / "unpacked", tmp_path / "wheel"
-    for name in ("posenc", "results"):
+    for name in ("posenc", "book", "results"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
@@ -168,9 +167,13 @@ def test_a_wheel_made_from_the_sdist_holds_everything_and_works(tmp_path):
     shutil.unpack_archive(build("wheel", *unpacked.iterdir()), wheel, "zip")
     wanted = {path.relative_to(tree) for path in (tree / "posenc").rglob("*") if path.is_file()}
     wanted |= {Path("posenc", path.relative_to(tree)) for path in (tree / "results").glob("*.*")}
+    chapters = [tree / "book" / "__init__.py", *(tree / "book").glob("[a-z]*/*.py")]
+    chapters = [path for path in chapters if path.name != "lab.py" and not path.name.startswith("test_")]
+    wanted |= {Path("posenc/chapters", path.relative_to(tree / "book")) for path in chapters}
     held = {path.relative_to(wheel) for path in wheel.rglob("*") if path.parts[len(wheel.parts)] == "posenc"}
     assert {path for path in held if (wheel / path).is_file()} == wanted and Path("posenc/py.typed") in wanted
     code = f"import sys; sys.path.insert(0, {str(wheel)!r}); import posenc; "
     code += "from posenc.lab.explore import STATIC; from posenc.lab.experiments import load_results; "
+    code += "from posenc.chapters.rope.figures import rotation_invariance; "
     code += "print(posenc.__file__, len(load_results('flipflop')['methods']), *STATIC.iterdir())"
     assert python(code).startswith(str(wheel))

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import posenc
+from posenc.chapters.compare import facts as compare
 from posenc.lab.experiments import plots
-from posenc.lab.pages import compare
 from posenc.lab.titles import TITLES, InBook
 from posenc.lab.train import encoding_maker, settings_for
 

@@ -30,13 +30,13 @@ from sphinx.application import Sphinx
 from sphinx.builders.html import _CascadingStyleSheet, _JavaScript
 
 ROOT = Path(__file__).resolve().parents[2]
-STIX = ROOT / "book" / "vendor" / "stix" / "STIXTwoMath.woff2"
+STIX = ROOT / "book" / "_vendor" / "stix" / "STIXTwoMath.woff2"
 TEXT = {  # (style, weight): the face, without kerning: its table would weigh an eighth more
     ("normal", 400): STIX.with_name("STIXTwoText.woff2"),
     ("italic", 400): STIX.with_name("STIXTwoText-Italic.woff2"),
     ("normal", 600): STIX.with_name("STIXTwoText-SemiBold.woff2"),
 }
-PRIMES = ROOT / "book" / "vendor" / "temml" / "Temml.woff2"  # made to be raised; those of STIX are small
+PRIMES = ROOT / "book" / "_vendor" / "temml" / "Temml.woff2"  # made to be raised; those of STIX are small
 
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells each table it drops
 
@@ -265,7 +265,7 @@ def math_characters(pages: list[str]) -> set[str]:
 
 
 def moved_up(page: str, folder: str) -> str:
-    r"""A page of `folder` as it must stand one level above it: relative addresses follow."""
+    r"""A page of `folder` as it must stand at the site's root: relative addresses follow."""
 
     def follow(found: re.Match) -> str:
         before, address, after = found.groups()
@@ -274,7 +274,7 @@ def moved_up(page: str, folder: str) -> str:
         path, mark, rest = re.match(r"([^?#]*)([?#]?)(.*)", address).groups()
         return f"{before}{posixpath.normpath(posixpath.join(folder, path))}{mark}{rest}{after}"
 
-    page = page.replace('data-content_root="../"', 'data-content_root="./"')
+    page = re.sub(r'data-content_root="[./]*"', 'data-content_root="./"', page)
     return re.sub(r'(\s(?:href|src|action)=")([^"]*)(")', follow, page)
 
 
@@ -340,10 +340,10 @@ def clear(static: Path) -> None:
 def digest() -> str:
     r"""Of what every page is dressed in. Sphinx writes all pages anew when it changes."""
     out = hashlib.sha256()
-    for folder in ("book/_ext", "book/_static", "posenc/lab/explore/static", "posenc/lab/live/static"):
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".js", ".css", ".html"):
-                out.update(path.read_bytes())
+    folders = ("book/_ext/**/*", "book/_static/*", "posenc/lab/explore/static/*", "book/*/*.js")
+    for path in sorted(path for folder in folders for path in ROOT.glob(folder)):
+        if path.suffix in (".py", ".js", ".css", ".html"):
+            out.update(path.read_bytes())
     return out.hexdigest()
 
 

@@ -47,10 +47,11 @@ def inline(text: str) -> str:
 
 @functools.cache
 def chapters() -> dict[str, str]:
-    r"""{title: page} of the book, from each page's heading."""
+    r"""{title: book/page} of the book, from each page's heading."""
     titles = {}
-    for page in (ROOT / "book").glob("*.md"):
-        titles[re.search(r"^# (.+?)\s*$", page.read_text("utf-8"), re.M)[1]] = page.stem
+    for page in [*(ROOT / "book").glob("*.md"), *(ROOT / "book").glob("*/index.md")]:
+        title = re.search(r"^# (.+?)\s*$", page.read_text("utf-8"), re.M)[1]
+        titles[title] = page.relative_to(ROOT).with_suffix("").as_posix()
     return titles
 
 
@@ -60,7 +61,7 @@ def chapter(text: str) -> str:
     title = max((t for t in chapters() if f"{name}, ".startswith(f"{t}, ")), key=len, default=None)
     if title is None:
         raise ExtensionError(f"Chapter: {name!r} is no page of the book; pages are {', '.join(sorted(chapters()))}")
-    return f":doc:`{title} </book/{chapters()[title]}>`{inline(name.removeprefix(title))}"
+    return f":doc:`{title} </{chapters()[title]}>`{inline(name.removeprefix(title))}"
 
 
 def reference(name: str, title: str, module: ModuleType) -> str:

@@ -34,8 +34,8 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[2]
-READ = ("posenc", "book", "results", "course", "benchmarks")  # folders whose files a page may read
-AT_HAND = ["torch", "posenc", "posenc.lab.figures", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbclient"]
+READ = ("posenc", "book", "results", "benchmarks")  # folders whose files a page may read
+AT_HAND = ["torch", "posenc", "posenc.chapters", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbclient"]
 AT_HAND += ["ipykernel.inprocess.manager", "debugpy", "jupyter_cache", "myst_nb.core.read", "sphinx.application"]
 INLINE = "module://matplotlib_inline.backend_inline"
 logger = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ def outputs(name: str, page: tuple[str, str] | None) -> str:
         notebook = nbformat.reads(page[1], as_version=4)
         run_cells(notebook, Path(page[0]))
         return nbformat.writes(notebook)
-    from posenc.lab.figures import load
+    from posenc.chapters import load
 
     shown = load(name)
     shown.body_html("", None)  # what it reads besides
@@ -293,7 +293,9 @@ class Pages:
                         logger.info("%s: %s", name, wrong)
                     else:
                         self.keep(name, made, reads, seconds)
-                    logger.info("executing pages... [%d of %d] %s", count, sum(map(len, jobs)), name)
+                    logger.info(
+                        "executing pages... [%d of %d] %s", count, sum(map(len, jobs)), name.removesuffix("/index")
+                    )
                 self.record.write()
 
 

@@ -3,7 +3,7 @@ r"""The `explorable` directive: a figure with sliders that works without a kerne
     ```{explorable} rope.rotation_invariance
     ```
 
-evaluates `posenc.lab.figures.rope.rotation_invariance` at every state when the page is read, writes the states to
+evaluates `rotation_invariance` of book/rope/figures.py at every state when the page is read, writes the states to
 `_static/explore/` beside the player, and puts the committed picture where the plot will be. Its label is
 `fig-rope-rotation-invariance` in the chapter rope, and `fig-<page>-rope-rotation-invariance` on another page; `:name:`
 gives it another.
@@ -51,7 +51,7 @@ class ExplorableDirective(SphinxDirective):
     option_spec = {"name": str}
 
     def run(self) -> list[nodes.Node]:
-        from posenc.lab.figures import load
+        from posenc.chapters import load
 
         try:
             shown = load(self.arguments[0])
@@ -59,7 +59,7 @@ class ExplorableDirective(SphinxDirective):
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
         if not shown.picture().exists():
-            command = f"python -m posenc.lab.figures pictures {shown.id}"
+            command = f"python -m posenc.chapters pictures {shown.id}"
             logger.warning("%s has no picture: run `%s`", shown.id, command, location=self.get_location())
         name = f"{shown.id}.{short(script.encode())}.data.js"
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
@@ -71,8 +71,8 @@ class ExplorableDirective(SphinxDirective):
         figure += nodes.caption("", "", nodes.Text(shown.title))
         alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure alone</a>'
         figure += legend(shown.alt, alone)
-        page, module = self.env.docname.split("/")[-1], shown.id.split(".")[0]
-        label = shown.id if page == module else f"{page}-{shown.id}"  # the chapter's own figure has the short label
+        page, chapter = self.env.docname.split("/")[1], shown.id.split(".")[0]
+        label = shown.id if page == chapter else f"{page}-{shown.id}"  # the chapter's own figure has the short label
         self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
         self.env.metadata[self.env.docname].setdefault("explorables", {})[name] = {
@@ -86,7 +86,7 @@ class ExplorableDirective(SphinxDirective):
 
 
 class LiveDirective(SphinxDirective):
-    r"""`{live} <name>`: a figure of `posenc.lab.live`, which a script of its own draws. Its label is `fig-<name>`.
+    r"""`{live} <name>`: a figure of a chapter, which a script of its own draws. Its label is `fig-<name>`.
 
     Words after the name go to its `data` and `picture`: `{live} draw_loss alibi`, whose label is `fig-draw-loss-alibi`.
     """
@@ -95,8 +95,8 @@ class LiveDirective(SphinxDirective):
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
+        from posenc.chapters import load_live
         from posenc.lab.explore.page import script_json
-        from posenc.lab.live import load_live
 
         for path in [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")]:
             self.env.note_dependency(str(path))
@@ -161,11 +161,11 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
 
 
 def chosen(figures: dict) -> dict:
-    r"""{id: (page, figure)}, from the chapter that has its module's name where several pages show it."""
+    r"""{id: (page, figure)}, from its own chapter where several pages show it."""
     out = {}
     for page, files in sorted(figures.items()):
         for shown in files.values():
-            if shown["id"] not in out or page.split("/")[-1] == shown["id"].split(".")[0]:
+            if shown["id"] not in out or page.split("/")[1] == shown["id"].split(".")[0]:
                 out[shown["id"]] = page, shown
     return out
 
@@ -202,8 +202,8 @@ def write_player(app: Sphinx) -> None:
     r"""Copy the player before the pages are written, so that their links carry its checksum."""
     if app.builder.format != "html":
         return
+    from posenc.chapters import live_scripts
     from posenc.lab.explore import STATIC
-    from posenc.lab.live import STATIC as LIVE
 
     out = Path(app.outdir) / "_static" / "explore"
     out.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,9 @@ def write_player(app: Sphinx) -> None:
             (out / name).write_text(bare(source.read_text("utf-8")), "utf-8")
         else:
             shutil.copyfile(source, out / name)
-    shutil.copytree(LIVE, out / "live", dirs_exist_ok=True)
+    (out / "live").mkdir(exist_ok=True)
+    for script in live_scripts().values():
+        shutil.copyfile(script, out / "live" / script.name)
 
 
 def setup(app: Sphinx) -> dict:

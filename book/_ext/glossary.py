@@ -20,7 +20,7 @@ LEFT = set(
 )
 NO_PROSE = (nodes.title, nodes.rubric, nodes.literal, nodes.FixedTextElement, nodes.math, nodes.raw, nodes.reference)
 NO_PROSE += (addnodes.pending_xref, addnodes.desc, addnodes.glossary, nodes.figure)
-NOT_HERE = ("book/notation", "book/errata", "book/api", "book/sheet")
+NOT_HERE = ("book/notation", "book/errata/index", "book/api", "book/sheet/index")
 QUOTED = r"“[^”]*”|\"[^\"]*\""
 
 

@@ -1,6 +1,6 @@
 r"""Formulas as MathML, made while the book is built: shown without a script, and read out by screen readers.
 
-Temml (book/vendor/temml) turns TeX into MathML; it is JavaScript and runs in V8 through mini-racer. The browser sets
+Temml (book/_vendor/temml) turns TeX into MathML; it is JavaScript and runs in V8 through mini-racer. The browser sets
 MathML with the font that book/_ext/bundle.py cuts from STIX Two Math. A formula that Temml refuses is a warning.
 
 Queries, keys, their positions, frequencies and distances have the colors that figures give them, where a letter means
@@ -22,7 +22,7 @@ from sphinx.util.math import get_node_equation_number
 
 logger = logging.getLogger(__name__)
 
-TEMML = Path(__file__).resolve().parents[1] / "vendor" / "temml" / "temml.min.js"
+TEMML = Path(__file__).resolve().parents[1] / "_vendor" / "temml" / "temml.min.js"
 
 
 # A letter that means two things on a page is on its list in neither: there k counts blocks, d begins a differential.
@@ -65,7 +65,7 @@ def mathml(tex: str, display: bool) -> str:
 
 def colored(formula: str, page: str) -> str:
     r"""The formula with the kind of what its letters stand for on a page as their class; posenc.css has the colors."""
-    letters = SPEAKING.get(page.split("/")[-1], "")
+    letters = SPEAKING.get(page.split("/")[1] if "/" in page else "", "")
 
     def mark(found: re.Match) -> str:
         indexed, letter = found.groups(default="")

@@ -68,7 +68,7 @@ def read(lines: list[str]) -> Question:
 
 def shown(text: str) -> tuple[str, dict]:
     r"""("rope.decay", its whole state) of an option `show`. Raises ValueError for what the figure has not."""
-    from posenc.lab.figures import load
+    from posenc.chapters import load
 
     id, _, pairs = text.strip().partition("=")
     named = [pair.partition(":")[::2] for pair in re.split(r",(?=\w+:)", pairs) if pair]
@@ -92,7 +92,7 @@ def shown(text: str) -> tuple[str, dict]:
 
 def shown_live(id: str, named: list) -> dict:
     r"""The state of a live figure: only what is named. Raises ValueError for what the figure has not."""
-    from posenc.lab.live import load_live
+    from posenc.chapters import load_live
 
     may, state = getattr(load_live(id), "SHOWN", {}), {}
     for name, word in named:

@@ -160,7 +160,8 @@ def chapters(toctree: str, pagename: str) -> str:
     tree = BeautifulSoup(toctree, "html.parser")
 
     def name(link) -> str:
-        return pagename.split("/")[-1] if link["href"] == "#" else Path(link["href"]).stem
+        page = pagename if link["href"] == "#" else link["href"].removesuffix(".html")
+        return page.removesuffix("/index").split("/")[-1]
 
     labs = {}
     for link in tree.select("li > a"):
@@ -207,6 +208,20 @@ def arrange(app: Sphinx, pagename, templatename, context, doctree) -> None:
 
 # --- for readers who are lost ----------------------------------------------------------------------------------------
 
+MOVED = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>This page has moved</title>
+<link rel="canonical" href="{to}">
+<meta name="robots" content="noindex">
+<script src="../_static/moved.js"></script>
+<meta http-equiv="refresh" content="1; url={to}">
+</head>
+<body><p><a href="{to}">This page has moved</a></p></body>
+</html>
+"""
+
 
 def lost(app: Sphinx):
     r"""The page that GitHub Pages shows where it has none."""
@@ -219,8 +234,13 @@ or look in the <a href="genindex.html">index</a>. The contents list every chapte
     yield "404", said | {"metatags": '\n    <meta name="robots" content="noindex">'}, "page.html"
 
 
+def write_moved(path: Path, to: str) -> None:
+    r"""The page of an address from before a chapter was a folder. The script takes along what is behind the #."""
+    path.write_text(MOVED.format(to=to), "utf-8")
+
+
 def finish(app: Sphinx, error: Exception | None) -> None:
-    r"""The lost readers' page stands at any depth, so its addresses begin at the host."""
+    r"""The lost readers' page stands at any depth, so its addresses begin at the host; old addresses lead on."""
     if error or app.builder.format != "html":
         return
     out, base = Path(app.outdir), site_address()
@@ -228,6 +248,13 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     page = (out / "404.html").read_text("utf-8")
     page = moved_up(page, folder).replace('data-content_root="./"', f'data-content_root="{folder}"')
     (out / "404.html").write_text(page, "utf-8")
+    for name in app.env.found_docs:
+        if name.endswith("/index"):
+            write_moved(out / f"{name.removesuffix('/index')}.html", f"{name.split('/')[-2]}/index.html")
+    for id in (path.stem for path in (out / "embed").glob("*.*.html")):
+        if id == "intro.two_hands" or id.endswith(".longer"):
+            old = "clock.two_hands" if id.startswith("intro") else f"learn.{id.split('.')[0]}"
+            write_moved(out / "embed" / f"{old}.html", f"{id}.html")
 
 
 def setup(app: Sphinx) -> dict:

@@ -16,8 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 from posenc.lab.experiments import load_results
-from posenc.lab.pages import ROOT, repository
-from posenc.lab.write import interval, pm, typeset
+from posenc.lab.write import ROOT, interval, pm, repository, typeset
 
 #: Shorter names of files that many pages read.
 ALIASES = {"text": "train_short_test_long"}

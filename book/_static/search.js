@@ -20,7 +20,7 @@
     sinusoidal: /frequenc(y|ies)|wavelengths?/,
     why_position: /permutations?|equivarian(t|ce)|order|nope/,
   };
-  const LISTS = /^book\/(api|errata|notation|references|teachers)$/;
+  const LISTS = /^book\/(api|notation|references|(errata|teachers)\/index)$/;
   const asked = (new URLSearchParams(location.search).get("q") || "").toLowerCase().trim();
   const words = asked.split(/[^\p{L}\p{N}]+/u).filter(Boolean).map((word) => word.replace(/(?<=...)s$/, ""));
   const hit = (text) => words.every((word) => new RegExp("(?<![\\p{L}\\p{N}])" + word, "iu").test(text));

@@ -8,8 +8,8 @@ from posenc.methods import METHODS
 class InBook(NamedTuple):
     r"""One row of `TITLES`.
 
-    page and lab: file names in book/ and notebooks/, without their endings, None where there is no lab; idea: what the
-    method does, in one line; color and marker: its line in plots.
+    page: its chapter, a folder in book/; lab: its notebook's name, None where there is no lab; idea: what the method
+    does, in one line; color and marker: its line in plots.
     """
 
     page: str
@@ -50,5 +50,5 @@ TITLES = {
 
 
 def link(name: str) -> str:
-    """A method's title, linked to its chapter."""
-    return f"[{METHODS[name].title}]({TITLES[name].page}.md)"
+    """A method's title, linked to its chapter from any other."""
+    return f"[{METHODS[name].title}](../{TITLES[name].page}/index.md)"

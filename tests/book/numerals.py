@@ -1,6 +1,6 @@
 r"""List the numerals in the book's prose that no cell computed and no source vouches for.
 
-    python tests/book/numerals.py [book/rope.md ...]
+    python tests/book/numerals.py [book/rope/index.md ...]
 
 A numeral is vouched for where it stands in code, in math, in a role such as {glue:text}`...` or {eq}`...`, in a
 sentence with a citation or a paragraph that ends with one, in an exercise (there numbers are given, not claimed), or is
@@ -74,14 +74,19 @@ def allowed():
     return [tuple(map(str.strip, line.split(" | "))) for line in lines if line.strip() and not line.startswith("#")]
 
 
+def called(page):
+    r"""What a page is called: its folder, or its file where it has none."""
+    return page.parent.name if page.stem == "index" else page.stem
+
+
 def unexplained(page):
     r"""[(line number, numeral, sentence), ...] of a page of the book that are neither vouched for nor allowed."""
-    known = [(value, words) for name, value, words, _ in allowed() if name == page.stem]
+    known = [(value, words) for name, value, words, _ in allowed() if name == called(page)]
     found = numerals(page.read_text(encoding="utf-8"))
     return [each for each in found if not any(each[1] == value and words in each[2] for value, words in known)]
 
 
 if __name__ == "__main__":
-    for page in [Path(name) for name in sys.argv[1:]] or sorted(BOOK.glob("*.md")):
+    for page in [Path(name) for name in sys.argv[1:]] or sorted([*BOOK.glob("*.md"), *BOOK.glob("*/index.md")]):
         for number, value, sentence in unexplained(page):
             print(f"{page}:{number}: {value}: {sentence[:150]}")

@@ -14,14 +14,14 @@ import torch
 import yaml
 
 import posenc
+from posenc.chapters.four_places import figures as four_places
+from posenc.chapters.kernels import facts as kernels
 from posenc.lab.experiments import load_results
-from posenc.lab.figures import four_places
-from posenc.lab.pages import kernels
 from posenc.lab.titles import TITLES
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
-sys.path[:0] = [str(BOOK), str(BOOK / "_ext")]
+sys.path[:0] = [str(BOOK / "_tools"), str(BOOK / "_ext")]
 import docstrings  # noqa: E402
 import predict  # noqa: E402
 import references  # noqa: E402
@@ -126,40 +126,40 @@ def faults(page):
     if len(headings(text, 1)) != 1 or headings(text, 5):
         yield "not one title, or headings five deep"
     yield from box_faults(text)
-    yield from chapter_faults(text) if page.stem in CHAPTERS else ()
+    yield from chapter_faults(text) if numerals.called(page) in CHAPTERS else ()
     for argument, body in blocks(text, "literalinclude"):
         wanted = re.search(r"^:pyobject: ([\w.]+)$", body, re.M)
         if not wanted or ":lines:" in body:
             yield f"{argument} is included by line number: name a function by :pyobject:"
     hidden = "".join(code for hides, code in cells(text) if hides)
     if sum(bool(line.strip()) for line in hidden.split("\n")) > 30:
-        yield "more than 30 hidden lines: name them in posenc/lab/pages"
+        yield "more than 30 hidden lines: name them in facts.py"
     if names := missing_names(text):
         yield f"{names} of hidden cells: import or compute them where the reader sees it"
     yield from (f"line {line}: {value} in {words!r}" for line, value, words in numerals.unexplained(page))
     if titles := [title for title, _ in blocks(text, "exercise")]:
-        solutions = (ROOT / "course" / f"{page.stem}_solutions.md").read_text("utf-8").lower()
+        solutions = page.with_name("solutions.md").read_text("utf-8").lower()
         plain = [re.sub(r"^(On paper|In code|Open): | \([a-z ,]+\)$", "", title).lower() for title in titles]
         if without := [title for title in plain if not title or f"## {title}" not in solutions]:
             yield f"exercises without a title or a solution: {without}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=numerals.called)
 def test_a_page_keeps_the_rules(page):
     assert list(faults(page)) == []
 
 
 def test_no_solution_in_what_readers_get():
     leak = re.compile(r"\{solution|solution-(start|end)|BEGIN SOLUTION|BEGIN HIDDEN TESTS|:class:.*\bdropdown\b")
-    for path in [*BOOK.glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
+    for path in [*PAGES, *(ROOT / "notebooks").glob("*.ipynb")]:
         found = leak.search(path.read_text("utf-8"))
         assert not found, f"{path.name}: {found[0]}"
 
 
-SOLVED = [path for path in (ROOT / "course").glob("*_solutions.md") if "```python\n" in path.read_text("utf-8")]
+SOLVED = [path for path in BOOK.glob("*/solutions.md") if "```python\n" in path.read_text("utf-8")]
 
 
-@pytest.mark.parametrize("path", SOLVED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SOLVED, ids=lambda path: path.parent.name)
 def test_the_code_of_solutions_runs(path):
     """What it asserts holds. What goes on from a page's own code is left out."""
     names = {}
@@ -175,15 +175,15 @@ def test_the_diagrams_are_those_that_the_script_draws(tmp_path):
 
 
 def test_every_cell_that_needs_triton_is_frozen():
-    text = "".join((BOOK / f"{page}.md").read_text("utf-8") for page in kernels.PAGES)
+    text = "".join((BOOK / page / "index.md").read_text("utf-8") for page in kernels.PAGES)
     assert re.findall(rf"^{kernels.MARK}(.*)", text, re.M) == list(load_results("kernels_page")["outputs"]), (
-        "run python book/freeze.py"
+        "run python book/_tools/freeze.py"
     )
 
 
 def test_sources_are_cited_and_can_be_found():
     sources = pybtex.database.parse_file(str(BOOK / "references.bib"), "bibtex").entries
-    texts = [page.read_text("utf-8") for page in [*PAGES, ROOT / "posenc/lab/pages/sheet.py"]]
+    texts = [page.read_text("utf-8") for page in [*PAGES, ROOT / "book/sheet/facts.py"]]
     cited = {
         key.strip()
         for text in texts
@@ -201,8 +201,9 @@ def test_sources_are_cited_and_can_be_found():
 
 
 def test_allowed_numerals_are_still_there_and_have_reasons():
+    pages = {numerals.called(page): page for page in PAGES}
     for page, value, words, reason in numerals.allowed():
-        found = list(numerals.numerals((BOOK / f"{page}.md").read_text("utf-8")))
+        found = list(numerals.numerals(pages[page].read_text("utf-8")))
         assert any(value == v and words in sentence for _, v, sentence in found), (page, value, words)
         assert len(reason) > 5
 
@@ -237,4 +238,6 @@ def test_a_docstring_is_laid_out():
     assert "Add \\|i - j\\| times m\\_h." in markup, "signs of formulas are no markup"
     assert "- ``x``, ``y``: [B, T], on one line; see ``table``." in markup
     assert any(line.startswith(":Errors:") and line.endswith("ValueError too.") for line in markup)
-    assert all(any(link in line for line in markup) for link in ("<https://arxiv.org/abs/2108.12409>", "</book/alibi>"))
+    assert all(
+        any(link in line for line in markup) for link in ("<https://arxiv.org/abs/2108.12409>", "</book/alibi/index>")
+    )

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_vendored_files_are_what_was_vendored():
-    for entry in json.loads((ROOT / "book/vendor/vendor.json").read_text("utf-8")):
+    for entry in json.loads((ROOT / "book/_vendor/vendor.json").read_text("utf-8")):
         for name, digest in entry["files"].items():
             assert hashlib.sha256((ROOT / name).read_bytes()).hexdigest() == digest, (
                 f"{name} differs: run `make vendor`"

@@ -3,8 +3,9 @@ r"""A `{predict}` box, a figure that waits for its answer, and one that the read
 import json
 
 import pytest
-from conftest import ROOT
 from tiny_site import build
+
+from conftest import ROOT
 
 pytestmark = pytest.mark.browser
 

@@ -15,7 +15,7 @@ sys.exit(int(sys.argv[1]))
 
 def test_a_step_shows_our_warnings_logs_the_rest_and_hands_on_a_failure(tmp_path):
     log = tmp_path / "a folder" / "build.log"
-    command = [sys.executable, ROOT / "book" / "step.py", "build", log, sys.executable, "-c", SAYS]
+    command = [sys.executable, ROOT / "book" / "_tools" / "step.py", "build", log, sys.executable, "-c", SAYS]
     done, failed = (subprocess.run([*command, code], capture_output=True, text=True) for code in ("0", "3"))
     assert done.returncode == 0 and done.stderr == ""
     assert "undefined label" in done.stdout and "IPKernelApp" not in done.stdout and "IPKernelApp" in log.read_text()

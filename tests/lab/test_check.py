@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from posenc.lab import exercises
-from posenc.lab.exercises import Exercise, cells, check, judge, require, submission, submitted
+from posenc.lab import check as checks
+from posenc.lab.check import Exercise, cells, check, judge, require, submission, submitted
 
-ALL = [f"{lab}.{name}" for lab in exercises.labs() for name in exercises.of(lab)]
+ALL = [f"{lab}.{name}" for lab in checks.labs() for name in checks.of(lab)]
 
 
 def turn(x, positions):
@@ -214,10 +214,10 @@ JUDGED += [pytest.param(name, None, marks=pytest.mark.weekly) for name in KERNEL
 def test_both_graders_give_points_to_the_solution_alone_and_name_each_mistake(name, most, monkeypatch):
     """The graded test of the nbgrader course, and the grader of notebooks from anywhere."""
     lab, _, exercise = name.partition(".")
-    mistakes = exercises.find(name).mistakes
+    mistakes = checks.find(name).mistakes
     assert len(mistakes) >= 3, f"{name} knows {len(mistakes)} typical mistakes, three are wanted"
     mistakes = dict(list(mistakes.items())[:most])
-    for words, answer in {"": exercises.find(name).reference, "not done yet": None, **mistakes}.items():
+    for words, answer in {"": checks.find(name).reference, "not done yet": None, **mistakes}.items():
         monkeypatch.setattr(submission, "_submissions", {name: answer})
         notebook = cells.Notebook(lab)
         notebook.note(name, answer)

@@ -8,7 +8,7 @@ from torch.nn.functional import logsigmoid, normalize, softplus
 
 import posenc
 from posenc import alibi, cope, exposb, fox, learned, liere, rope, scaling, sinusoidal, stickbreaking
-from posenc.lab.exercises import find, judge
+from posenc.lab.check import find, judge
 from posenc.rotate import mrope, rope2d
 
 

@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-import posenc.lab.figures
+import posenc.chapters
+from posenc.chapters import all_explorables, load
+from posenc.chapters._tools import stills as pictures
 from posenc.lab.explore import declaration
 from posenc.lab.explore.leaves import first_difference
 from posenc.lab.explore.sliders import within
-from posenc.lab.figures import all_explorables, load, pictures
 
 every_figure = pytest.mark.parametrize("id", [*all_explorables()])
 
@@ -29,7 +30,7 @@ own = up.with_function(rise=9)
 """
 RIPPLES = """
 from posenc.lab.explore import explorable
-from posenc.lab.figures.waves import up, wave
+from posenc.chapters.waves.figures import up, wave
 
 small = explorable(wave, id="ripples.small", title="t", alt="t", m=range(3))
 """
@@ -37,16 +38,18 @@ small = explorable(wave, id="ripples.small", title="t", alt="t", m=range(3))
 
 @pytest.fixture
 def figures(monkeypatch, tmp_path):
-    r"""The book's figures are those of two small modules, and their pictures stand in an empty folder."""
-    (tmp_path / "waves.py").write_text(WAVES.replace("own = up", "_own = up"))
-    (tmp_path / "ripples.py").write_text(RIPPLES)
-    monkeypatch.setattr(posenc.lab.figures, "__path__", [str(tmp_path)])
+    r"""The book's figures are those of two small chapters, and their pictures stand in an empty folder."""
+    for chapter, text in (("waves", WAVES.replace("own = up", "_own = up")), ("ripples", RIPPLES)):
+        (tmp_path / chapter).mkdir()
+        (tmp_path / chapter / "figures.py").write_text(text)
+    monkeypatch.setattr(posenc.chapters, "__path__", [str(tmp_path)])
     for module in (declaration, pictures):
         monkeypatch.setattr(module, "PICTURES", tmp_path)
     yield tmp_path
     for name in ("waves", "ripples"):
-        sys.modules.pop(f"posenc.lab.figures.{name}", None)
-        vars(posenc.lab.figures).pop(name, None)
+        sys.modules.pop(f"posenc.chapters.{name}", None)
+        sys.modules.pop(f"posenc.chapters.{name}.figures", None)
+        vars(posenc.chapters).pop(name, None)
 
 
 def refused(call, *words):
@@ -64,9 +67,9 @@ def test_each_is_found_where_it_is_declared(figures):
 @pytest.mark.parametrize(
     "id, words",
     [
-        ("waves", ["'waves'", "<module>.<name>"]),
-        ("a.b.c", ["'a.b.c'", "<module>.<name>"]),
-        ("nowhere.x", ["'nowhere.x'", "figures/nowhere.py"]),
+        ("waves", ["'waves'", "<chapter>.<name>"]),
+        ("a.b.c", ["'a.b.c'", "<chapter>.<name>"]),
+        ("nowhere.x", ["'nowhere.x'", "book/nowhere/figures.py"]),
         ("waves.down", ["'waves.down'", "['waves.up']"]),
         ("ripples.up", ["'ripples.up'", "['ripples.small']"]),
     ],
@@ -76,7 +79,7 @@ def test_load_says_what_there_is(figures, id, words):
 
 
 def test_a_name_other_than_the_id_is_refused(figures):
-    (figures / "ripples.py").write_text(RIPPLES.replace("small = ", "smaller = "))
+    (figures / "ripples" / "figures.py").write_text(RIPPLES.replace("small = ", "smaller = "))
     refused(all_explorables, "'ripples.small'", "id='ripples.smaller'")
 
 
@@ -94,7 +97,7 @@ def test_which_pictures_are_stale(figures):
     for e in (small, up):
         e.picture().write_text(pictures.tidy("<svg >ü</svg>", small.fingerprint()), "utf-8")
     (complaint,) = pictures.stale().values()
-    assert "waves.up.svg shows another state" in complaint and "posenc.lab.figures pictures waves.up" in complaint
+    assert "waves.up.svg shows another state" in complaint and "stills.py draw waves.up" in complaint
     up.picture().write_text(pictures.tidy("<svg ></svg>", up.fingerprint()), "utf-8")
     (figures / "waves.over.svg").write_text("<svg/>")
     (orphan,) = pictures.orphans()

@@ -1,4 +1,4 @@
-"""`python -m posenc.lab.exercises`: labs graded from notebooks that students have edited in every way."""
+"""`python -m posenc.lab.check`: labs graded from notebooks that students have edited in every way."""
 
 import copy
 import json
@@ -8,17 +8,18 @@ import nbformat
 import pytest
 from lab_runs import ROOT, TINY, labs
 
-from posenc.lab import exercises as checks
-from posenc.lab.exercises import grade
+import posenc.chapters
+from posenc.lab import check as checks
+from posenc.lab.check import grade
 
-LABS = [path.stem for path in labs.sources()]
+LABS = [path.parent.name for path in labs.sources()]
 WRONG = checks.text(checks.find("rope.rotate").reference)
 WRONG_ROTATE = f"{WRONG[0]}\n{WRONG[1].replace('positions', '-positions')}"
 
 
 def solved(lab):
     """A finished lab as a student hands it in: without the hidden tests."""
-    notebook = labs.read(ROOT / "course" / f"{lab}.py", labs.address())
+    notebook = labs.read(ROOT / "book" / lab / "lab.py", labs.address())
     notebook.cells = [cell for cell in notebook.cells if not labs.is_test(cell)]
     return notebook
 
@@ -49,11 +50,11 @@ def graded(tmp_path):
 
 @pytest.mark.parametrize("lab", [*LABS, "tiny"])
 def test_points_are_those_of_the_course(lab, monkeypatch):
-    monkeypatch.setattr(checks, "__path__", [*checks.__path__, str(TINY / "checks")])
-    source = TINY / "course" / "tiny.py" if lab == "tiny" else ROOT / "course" / f"{lab}.py"
+    monkeypatch.setattr(posenc.chapters, "__path__", [*posenc.chapters.__path__, str(TINY / "book")])
+    source = (TINY if lab == "tiny" else ROOT) / "book" / lab / "lab.py"
     here = {f"{name}_test": exercise.points for name, exercise in checks.of(lab).items()}
     here["paper"] = checks.on_paper(lab)
-    assert dict(labs.points(labs.read(source, labs.address()))) == here, "posenc/lab/exercises and course/ disagree"
+    assert dict(labs.points(labs.read(source, labs.address()))) == here, "exercises.py and lab.py disagree"
 
 
 @pytest.mark.weekly

@@ -10,8 +10,8 @@ import torch
 from train_runs import TINY, TINY_TASK
 
 import posenc
-from posenc.lab.train import PRESETS, build, measure, settings_for
-from posenc.lab.train.measure import (
+from posenc.lab.train import PRESETS, build, measures, settings_for
+from posenc.lab.train.measures import (
     context_cut,
     distance_and_keys,
     fixed_batch,
@@ -69,8 +69,8 @@ def test_targets_of_different_windows_do_not_overlap(corpus):
 
 
 def test_losses_are_those_of_windows_that_end_alike(corpus, monkeypatch):
-    monkeypatch.setattr(measure, "BLOCKS", 4)
-    monkeypatch.setattr(measure, "BLOCK", 2)
+    monkeypatch.setattr(measures, "BLOCKS", 4)
+    monkeypatch.setattr(measures, "BLOCK", 2)
     model, windows = sharp("rope", SMALL), held_out_windows(corpus.held_out, SMALL)
     losses = short_long(model, SMALL)
     for kind, cut in (("whole", None), ("cut", SMALL.length)):
@@ -131,7 +131,7 @@ def test_gap_positions_move_distance_or_keys_alone():
 
 @pytest.mark.parametrize("method", posenc.methods.on_text())
 def test_the_factorial_starts_where_the_fair_test_does(method, monkeypatch):
-    monkeypatch.setattr(measure, "some_windows", lambda settings: held_out_windows(load_corpus().held_out, settings))
+    monkeypatch.setattr(measures, "some_windows", lambda settings: held_out_windows(load_corpus().held_out, settings))
     model = sharp(method, SMALL)
     grid, losses, cuts = distance_and_keys(model, SMALL), short_long(model, SMALL), context_cut(model, SMALL)
     assert grid["keys"] == SMALL.lengths and grid["gaps"] == [0, 16, 48, 112]

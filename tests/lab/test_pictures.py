@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from posenc.lab.pages import pictures as page
-from posenc.lab.train import pictures
-from posenc.lab.train.pictures import ARMS, FACES, STUDY, Table2d, Vision, draw_glyphs, draw_left, grid
+from posenc.chapters.rope2d import study as page
+from posenc.lab.train import glyphs
+from posenc.lab.train.glyphs import ARMS, FACES, STUDY, Table2d, Vision, draw_glyphs, draw_left, grid
 
 RELATIVE = [arm for arm in ARMS if arm not in ("learned", "sinusoidal", "liere 4", "liere 8")]
 
@@ -26,7 +26,7 @@ def test_faces_are_held_out_and_every_character_is_drawn():
     every = [face for split in FACES.values() for face in split]
     assert len(every) == len(set(every)) == 21
     for face in every:
-        drawn = pictures.sheet(face, 18, 28)
+        drawn = glyphs.sheet(face, 18, 28)
         ink = drawn.float().sum((1, 2)) / 255
         assert (ink > 5).all() and (drawn[:, 0] == 0).all()  # none is blank or cut off above
         assert len({letter.numpy().tobytes() for letter in drawn}) >= 60  # I and l may be alike
@@ -45,18 +45,18 @@ def test_the_dot_is_where_the_answer_says():
 
 
 def test_tests_are_the_same_each_time_and_move_places_alone():
-    one, again = pictures.tests("glyphs", 8), pictures.tests("glyphs", 8)
+    one, again = glyphs.tests("glyphs", 8), glyphs.tests("glyphs", 8)
     assert all(torch.equal(a, b) for name in one for a, b in zip(one[name], again[name]))
     near, moved, canvas = one["24"], one["24, moved"], one["on a canvas of 48"]
     assert torch.equal(near.pictures, moved.pictures) and torch.equal(moved.positions, near.positions + 6)
     assert torch.equal(canvas.pictures[:, 24:, 24:], near.pictures) and not canvas.pictures[:, :24].any()
     assert one["48, by index"].positions.max() == 11 and one["48, normalized"].positions.max() == 5.25
-    assert torch.equal(pictures.normalized(24), grid(6, 6))
+    assert torch.equal(glyphs.normalized(24), grid(6, 6))
 
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_moving_all_patches_changes_what_is_not_relative(arm):
-    model, asked = untrained(arm), pictures.tests("glyphs", 4)["24"]
+    model, asked = untrained(arm), glyphs.tests("glyphs", 4)["24"]
     here, there = (model(asked.pictures.double(), asked.positions.double() + by) for by in (0, 6))
     assert ((here - there).abs().max() < 1e-10) == (arm in RELATIVE)
 
@@ -75,17 +75,17 @@ def test_arms_share_their_start_and_a_seed_gives_the_same_model():
     shared = one.keys() & other.keys()
     assert len(shared) > 20 and all(torch.equal(one[key], other[key]) for key in shared)
     given = {"settings": dataclasses.replace(STUDY["left"], steps=3, warmup=1, batch=4), "progress": False}
-    first, again, other = (pictures.train_pictures("mixed", "left", seed, **given)[1] for seed in (1, 1, 2))
+    first, again, other = (glyphs.train_pictures("mixed", "left", seed, **given)[1] for seed in (1, 1, 2))
     assert first == again != other
 
 
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: pictures.train_pictures("axail"), ["arm='axail'", "axial"]),
-        (lambda: pictures.train_pictures("axial", "glyph"), ["task='glyph'", "glyphs"]),
-        (lambda: pictures.train_pictures("axial", perturb=-1), ["perturb=-1"]),
-        (lambda: pictures.train_pictures("axial", pool="mean"), ["pool='mean'", "max"]),
+        (lambda: glyphs.train_pictures("axail"), ["arm='axail'", "axial"]),
+        (lambda: glyphs.train_pictures("axial", "glyph"), ["task='glyph'", "glyphs"]),
+        (lambda: glyphs.train_pictures("axial", perturb=-1), ["perturb=-1"]),
+        (lambda: glyphs.train_pictures("axial", pool="mean"), ["pool='mean'", "max"]),
         (lambda: draw_glyphs(seeded(), 1, "train"), ["split='train'", "training"]),
     ],
 )

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from posenc.lab import exercises as checks
-from posenc.lab.exercises import judge
+from posenc.lab import check as checks
+from posenc.lab.check import judge
 
 RANDOM = ["rope.rotate", "rope.shift_error", "sinusoidal.embed", "sinusoidal.terms", "stickbreaking.weigh"]
 EVERY = [f"{lab}.{name}" for lab in checks.labs() for name in checks.of(lab)]

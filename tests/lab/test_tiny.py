@@ -7,9 +7,9 @@ import torch
 
 import posenc
 from posenc import METHODS, Encoding
-from posenc.lab.pages import stirred
 from posenc.lab.train import Settings, build, encoding_maker, settings_for
 from posenc.lab.train.tiny import Decoder, Encoder
+from posenc.lab.write import stirred
 from posenc.methods import on_text
 
 VOCABULARY, DIM, HEADS = 11, 16, 2

@@ -48,7 +48,7 @@ def no_step(monkeypatch):
         ({"step": 3}, ValueError, "step=3 .*'steps'"),
         ({"length": 10**6, "targets": 1}, ValueError, "length=1000000"),
         ({"method": "ropes"}, ValueError, "'ropes' .*'rope'"),
-        ({"method": "liere"}, posenc.UnsupportedError, "2 axes.*pictures"),
+        ({"method": "liere"}, posenc.UnsupportedError, "2 axes.*glyphs"),
         ({"method": lambda layer: "rope", "checkpoint": None}, TypeError, "make_encoding.*Encoding"),
         ({"method": lambda layer: posenc.make("nope")}, TypeError, "checkpoint: method=.*name"),
         ({"options": {"bass": 5.0}}, ValueError, "bass=5.0 .*'base'"),

@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from posenc.lab.exercises import find
+from posenc.lab.check import find
 
 pytestmark = pytest.mark.weekly
 
@@ -132,4 +132,4 @@ def test_lab_runs_undone_and_solved(lab, colab, install, tmp_path):
     undone = run(notebook, tmp_path, colab)
     assert not errors(undone)
     assert all(f"{find(name).title}: not done yet." in printed(undone) for name in checked(notebook))
-    assert not errors(run(labs.read(ROOT / "course" / f"{lab}.py", ADDRESS), tmp_path, colab))
+    assert not errors(run(labs.read(ROOT / "book" / lab / "lab.py", ADDRESS), tmp_path, colab))

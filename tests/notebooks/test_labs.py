@@ -16,19 +16,21 @@ from lab_runs import ROOT, TINY, checked, errors, graded, labs, printed, run_her
 from nbgrader.preprocessors import ClearSolutions
 from packaging.requirements import Requirement
 
-from posenc.lab import exercises, train
-from posenc.lab.exercises import find, registry, submission
-from posenc.lab.exercises import labs as exercised
+import posenc.chapters
+from posenc.lab import check as checks
+from posenc.lab import train
+from posenc.lab.check import find, submission
+from posenc.lab.check import labs as exercised
 from posenc.lab.titles import TITLES
-from posenc.lab.train import pictures
+from posenc.lab.train import glyphs
 
-SOURCES = {path.stem: path for path in labs.sources()}
+SOURCES = {path.parent.name: path for path in labs.sources()}
 ALL = [*SOURCES, "tiny"]
 ADDRESS = labs.address()
 
 
 def source(lab):
-    return TINY / "course" / "tiny.py" if lab == "tiny" else SOURCES[lab]
+    return TINY / "book" / "tiny" / "lab.py" if lab == "tiny" else SOURCES[lab]
 
 
 def solved(lab):
@@ -57,17 +59,17 @@ def test_every_method_with_a_lab_has_its_source_and_its_exercises():
     wanted = {row.lab for row in TITLES.values() if row.lab} | {"kernels", "scaling"}  # labs of no method
     assert wanted == set(SOURCES) <= set(exercised())
     of_pages = set(exercised()) - set(SOURCES)  # exercises that a chapter without a lab checks on its page
-    assert all(f'check("{name}.' in (ROOT / "book" / f"{name}.md").read_text("utf-8") for name in of_pages)
+    assert all(f'check("{name}.' in (ROOT / "book" / name / "index.md").read_text("utf-8") for name in of_pages)
 
 
-def test_notebooks_are_in_step_with_course(capsys):
+def test_notebooks_are_in_step_with_their_sources(capsys):
     assert labs.main(["--check"]) == 0, capsys.readouterr().err
 
 
 @pytest.fixture
 def copy_of_tiny(tmp_path):
     """A project with the tiny lab alone: its folder, where `labs.main` has written the notebook."""
-    shutil.copytree(TINY / "course", tmp_path / "course")
+    shutil.copytree(TINY / "book", tmp_path / "book")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     assert labs.main([], root=tmp_path) == 0
     assert labs.main(["--check"], root=tmp_path) == 0
@@ -77,7 +79,7 @@ def copy_of_tiny(tmp_path):
 @pytest.mark.parametrize(
     "name, old, new",
     [
-        ("course/tiny.py", "On paper", "With a pencil"),
+        ("book/tiny/lab.py", "On paper", "With a pencil"),
         ("notebooks/tiny.ipynb", "On paper", "With a pencil"),
         ("pyproject.toml", 'ref = "main"', 'ref = "v1"'),
     ],
@@ -145,7 +147,7 @@ def test_student_copy_holds_no_solution_no_hidden_test_and_no_output(lab):
 
 @pytest.mark.parametrize("lab", SOURCES)
 def test_each_exercise_of_the_lab_is_checked_and_graded_by_the_one_judge(lab):
-    names = [f"{lab}.{name}" for name in exercises.of(lab)]
+    names = [f"{lab}.{name}" for name in checks.of(lab)]
     assert sorted(checked(solved(lab))) == sorted(names) and len(names) >= 2
     graded_tests = "\n".join(line for region in regions(lab, "HIDDEN TESTS") for line in region)
     assert re.findall(r'^require\("(.*)"\)$', graded_tests, re.MULTILINE) == names
@@ -162,18 +164,17 @@ def keep_hidden_tests(lab):
 @pytest.fixture
 def quick(monkeypatch):
     """Labs that run here train twelve steps, and leave nothing behind; in a kernel, and in the book, they train all."""
-    full, full_pictures = train.train, pictures.train_pictures
+    full, full_pictures = train.train, glyphs.train_pictures
 
     def few_pictures(arm, task="glyphs", seed=0, settings=None, **how):
-        settings = dataclasses.replace(settings or pictures.STUDY[task], steps=12, warmup=2)
+        settings = dataclasses.replace(settings or glyphs.STUDY[task], steps=12, warmup=2)
         return full_pictures(arm, task, seed, settings, **how)
 
     monkeypatch.setattr(train, "train", lambda *what, **how: full(*what, **how | {"steps": 12, "warmup": 2}))
-    monkeypatch.setattr(pictures, "train_pictures", few_pictures)
+    monkeypatch.setattr(glyphs, "train_pictures", few_pictures)
     monkeypatch.setattr(submission, "_submissions", {})
-    monkeypatch.setattr(registry, "BEYOND_METHODS", [*registry.BEYOND_METHODS, "tiny"])
-    monkeypatch.setattr(exercises, "__path__", [*exercises.__path__, str(TINY / "checks")])
-    monkeypatch.setenv("TINY_CHECKS", str(TINY / "checks"))
+    monkeypatch.setattr(posenc.chapters, "__path__", [*posenc.chapters.__path__, str(TINY / "book")])
+    monkeypatch.setenv("TINY", str(TINY / "book"))
     monkeypatch.setenv("POSENC_PRESET", "nano")
 
 
@@ -210,7 +211,7 @@ def grader(tmp_path_factory, monkeypatch):
         return NbGraderAPI(config=config)
 
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # nbgrader calls alembic
-    monkeypatch.setenv("TINY_CHECKS", str(TINY / "checks"))
+    monkeypatch.setenv("TINY", str(TINY / "book"))
     monkeypatch.setenv("POSENC_PRESET", "lab")  # as a teacher may have it; the configuration says nano
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     return open_course

@@ -8,7 +8,7 @@ from cases import equals_loops
 from loops import dot, inputs, ladder, stick, turn
 
 import posenc
-from posenc.lab.exercises import rse as exercises
+from posenc.chapters.rse import exercises
 from posenc.rotate.rope import rope
 from posenc.several.rse import penalty, rse
 from posenc.weigh.stickbreaking import stickbreaking, weigh

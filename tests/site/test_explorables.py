@@ -1,9 +1,9 @@
 r"""Figures of the built book as the weekly run tries them: on the screens of a laptop and a phone."""
 
 import pytest
-from conftest import SITE
 
-from posenc.lab.figures import all_explorables, load
+from conftest import SITE
+from posenc.chapters import all_explorables, load
 
 pytestmark = [pytest.mark.browser, pytest.mark.weekly]
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.weekly]
 def shown() -> dict[str, list[str]]:
     r"""{page: the explorables that it shows by the directive}; each stands at the first page that has it."""
     left, out = sorted(all_explorables()), {}
-    for path in sorted(SITE.glob("*/*.html")):
+    for path in sorted(SITE.glob("*/**/*.html")):
         text = path.read_text("utf-8")
         here = [id for id in left if f'data-src="{id}.' in text]
         if here:

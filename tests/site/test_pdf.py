@@ -8,9 +8,10 @@ import zipfile
 
 import pytest
 from bs4 import BeautifulSoup
+
 from conftest import ROOT
 
-sys.path.insert(0, str(ROOT / "book"))
+sys.path.insert(0, str(ROOT / "book" / "_tools"))
 
 import offline  # noqa: E402
 import pdf  # noqa: E402

@@ -9,7 +9,7 @@ import posenc
 
 pytestmark = pytest.mark.browser
 
-CHAPTER = "book/rope.html"
+CHAPTER = "book/rope/index.html"
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def opened(base, open_page):
 
 
 THEME = "document.documentElement.dataset.theme"
-LANDING = "book/intro.html"
+LANDING = "book/intro/index.html"
 SEEN = "(cards) => cards.filter((card) => card.checkVisibility()).map((card) => card.querySelector('a').textContent)"
 
 
@@ -42,7 +42,7 @@ def test_the_first_press_changes_the_colors_and_the_choice_is_kept(dark, base, o
     assert page.evaluate(THEME) == other and button.get_attribute("aria-label") == f"Color mode: {other}"
     # On the next page the choice holds before any script file has come: nothing flashes.
     page.route("**/book.js*", lambda route: route.abort())
-    page.goto(base + "book/alibi.html")
+    page.goto(base + "book/alibi/index.html")
     assert page.evaluate(THEME) == other
 
 
@@ -136,7 +136,7 @@ def test_a_place_on_the_landing_page_leaves_its_methods(scripts, opened):
 
 @pytest.mark.parametrize("to", ["#equation-", "#thm-"])
 def test_what_a_reference_leads_to_is_shown_to_mouse_and_keyboard(to, opened):
-    page = opened("book/relative.html")
+    page = opened("book/relative/index.html")
     page.evaluate("dispatchEvent(new Event('keydown'))")  # the reader begins
     page.add_style_tag(content="* { content-visibility: visible !important; }")
     link = page.locator(f'.bd-article a.reference[href*="{to}"]:not([href^="../"])').first
@@ -183,11 +183,16 @@ def test_search_finds_first_the_chapter_that_teaches_it(words, chapter, opened):
     page.set_viewport_size({"width": 360, "height": 740})
     found = page.locator("#search-results li a")
     page.locator(".search-summary").filter(has_text="The best come first").wait_for()
-    assert f"book/{chapter}.html" in found.first.get_attribute("href")
+    assert f"book/{chapter}/index.html" in found.first.get_attribute("href")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_the_methods_on_one_sheet_are_two_pages_of_paper(opened):
-    page = opened("book/sheet.html")
+    page = opened("book/sheet/index.html")
     paper = page.pdf(format="A4", margin=dict.fromkeys(("top", "right", "bottom", "left"), "12mm"))
     assert len(PdfReader(io.BytesIO(paper)).pages) == 2
+
+
+def test_an_old_address_takes_its_fragment_along(base, opened):
+    page = opened("book/rope.html#the-idea")
+    page.wait_for_url(base + "book/rope/index.html#the-idea")

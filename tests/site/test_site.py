@@ -12,9 +12,10 @@ import urllib.parse
 import pytest
 import tinycss2
 from bs4 import BeautifulSoup
-from conftest import ROOT, SITE
 from fontTools.ttLib import TTFont
 from lab_runs import labs
+
+from conftest import ROOT, SITE, built_pages
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
@@ -22,9 +23,7 @@ import bundle  # noqa: E402
 import mathml  # noqa: E402
 import site_parts  # noqa: E402
 
-PAGES = sorted(
-    path.relative_to(SITE).as_posix() for folder in ("book", "notebooks") for path in (SITE / folder).glob("*.html")
-) or ["book/intro.html"]
+PAGES = built_pages("book", "notebooks") or ["book/intro/index.html"]
 
 
 # --- formulas --------------------------------------------------------------------------------------------------------
@@ -45,9 +44,9 @@ def test_rows_stay_rows(tex, rows):
 @pytest.mark.parametrize(
     "page, tex, kinds",
     [
-        ("book/rope", "q_m k_n", ["query", "query", "key", "key"]),
+        ("book/rope/index", "q_m k_n", ["query", "query", "key", "key"]),
         ("notebooks/rope", r"d = m - n, \omega", ["distance", "query", "key", "frequency"]),
-        ("book/gradients", r"dq_i = \sum_k k_j", ["query", "key"]),  # d begins a differential, the index counts
+        ("book/gradients/index", r"dq_i = \sum_k k_j", ["query", "key"]),  # d begins a differential, the index counts
     ],
 )
 def test_letters_have_the_color_of_what_they_mean_on_a_page(page, tex, kinds):
@@ -94,10 +93,11 @@ def test_the_text_face_has_what_pages_say_and_is_small():
 
 
 def test_a_page_moved_up_keeps_its_links():
-    page = '<html data-content_root="../"><a href="#top"><a href="rope.html#x"><img src="../_static/a.svg?v=1">'
-    page += '<a href="https://x.org/"><form action="../search.html"><a href="../notebooks/rope.html">'
-    addresses = re.findall(r'="([^"]+)"', bundle.moved_up(page, "book"))
-    assert addresses == ["./", "#top", "book/rope.html#x", "_static/a.svg?v=1"] + [
+    page = '<html data-content_root="../../"><a href="#top"><a href="../rope/index.html#x">'
+    page += '<img src="../../_static/a.svg?v=1"><a href="https://x.org/"><form action="../../search.html">'
+    page += '<a href="../../notebooks/rope.html">'
+    addresses = re.findall(r'="([^"]+)"', bundle.moved_up(page, "book/intro"))
+    assert addresses == ["./", "#top", "book/rope/index.html#x", "_static/a.svg?v=1"] + [
         "https://x.org/",
         "search.html",
         "notebooks/rope.html",
@@ -112,16 +112,18 @@ def listed(*parts: tuple[str, str]) -> str:
 
 def test_chapters_are_numbered_and_have_their_labs_beside_them():
     toctree = listed(
-        ("Start", "why.html", "Why"),
+        ("Start", "../why/index.html", "Why"),
         ("Methods", "#", "RoPE"),
-        ("Labs", "../notebooks/rope.html", "Lab: RoPE"),
-        ("Reference", "api.html", "API"),
+        ("Labs", "../../notebooks/rope.html", "Lab: RoPE"),
+        ("Reference", "../api.html", "API"),
     )
-    made = BeautifulSoup(site_parts.chapters(toctree, "book/rope"), "html.parser")
+    made = BeautifulSoup(site_parts.chapters(toctree, "book/rope/index"), "html.parser")
     assert [part.summary.get_text() for part in made("details")] == ["Start", "Methods", "Reference"]
     assert [li.a.get_text() for li in made("li")] == ["1 Why", "2 RoPE", "API"]
     [lab] = made.select("a.chapter-lab")
-    assert lab["href"] == "../notebooks/rope.html" and lab["aria-label"] == "Lab: RoPE" and lab.parent.a["href"] == "#"
+    assert (
+        lab["href"] == "../../notebooks/rope.html" and lab["aria-label"] == "Lab: RoPE" and lab.parent.a["href"] == "#"
+    )
 
 
 # --- the built pages -------------------------------------------------------------------------------------------------
@@ -143,8 +145,9 @@ def linked(page: str, text: str) -> dict[str, list]:
     source = re.compile(r'src="([^"]+)"')
     lazy = [source.search(tag)[1] for tag in images if 'loading="lazy"' in tag]
     eager = [source.search(tag)[1] for tag in images if 'loading="lazy"' not in tag]
-    states = [f"../_static/explore/{name}" for name in re.findall(r'data-src="([^"]+)"', text)]
-    plotly = ["../_static/explore/plotly-cartesian.min.js"] if states or "data-explorable=" in text else []
+    root = "../" * page.count("/")
+    states = [f"{root}_static/explore/{name}" for name in re.findall(r'data-src="([^"]+)"', text)]
+    plotly = [f"{root}_static/explore/plotly-cartesian.min.js"] if states or "data-explorable=" in text else []
 
     def files(names):
         plain = {urllib.parse.unquote(name.split("?")[0]) for name in names if not name.startswith("data:")}
@@ -191,7 +194,7 @@ def test_nothing_is_left_of_what_was_bundled(site):
 
 
 def every_text(site) -> dict[str, str]:
-    return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in sorted(site.glob("**/*.html"))}
+    return {page: (site / page).read_text("utf-8") for page in built_pages("")}
 
 
 @built
@@ -237,6 +240,14 @@ def test_a_shared_link_says_what_it_leads_to(page, site):
 
 
 @built
+def test_an_old_address_leads_on(site):
+    for old, new in (("book/rope.html", "rope/index.html"), ("embed/clock.two_hands.html", "intro.two_hands.html")):
+        tree = BeautifulSoup((site / old).read_text("utf-8"), "html.parser")
+        assert tree.a["href"] == tree.select_one("link[rel=canonical]")["href"] == new
+        assert (site / old).with_name(new.split("/")[0]).exists()
+
+
+@built
 def test_a_page_has_one_canonical_address(site):
     base = site_parts.site_address()
     for page in [*PAGES, "index.html", "genindex.html", "search.html"]:
@@ -244,14 +255,14 @@ def test_a_page_has_one_canonical_address(site):
         found = {
             urllib.parse.urljoin(base + page, x) for x in re.findall(r'<link rel="canonical" href="([^"]+)"', text)
         }
-        assert found == {base + ("book/intro.html" if page == "index.html" else page)}, page
+        assert found == {base + ("book/intro/index.html" if page == "index.html" else page)}, page
 
 
 @built
 def test_the_math_font_has_all_that_formulas_show(site):
     css = (site / "_static" / "math.css").read_text("utf-8")
     there = letters(css[css.index("font-family:posenc-math;") :])
-    for path in site.glob("*/*.html"):
+    for path in site.glob("[bn]*/**/*.html"):
         for formula in re.findall(r"<math.*?</math>", path.read_text("utf-8"), re.DOTALL):
             shown = set(html.unescape(re.sub(r"<[^>]+>", "", formula)))
             # Browsers draw this one of their own accord.
@@ -280,14 +291,13 @@ def test_no_table_is_printed_with_its_bars(page, site):
 
 def secrets():
     r"""What only instructors have: solved bodies of the labs, and the paragraphs of written solutions."""
-    course = ROOT / "course"
     for path in labs.sources():
         cells = "\n".join(cell.source for cell in labs.read(path, labs.address()).cells)
         for body in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", cells, re.S):
-            yield path.name, squeezed(body)
-    for path in sorted(course.glob("*_solutions.md")):
+            yield path, squeezed(body)
+    for path in sorted((ROOT / "book").glob("*/solutions.md")):
         for paragraph in path.read_text("utf-8").split("\n\n"):
-            yield path.name, squeezed(paragraph)
+            yield path, squeezed(paragraph)
 
 
 def squeezed(text):

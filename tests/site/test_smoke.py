@@ -6,17 +6,15 @@ Nothing here waits for a time: fonts, pictures and the player say when they are 
 
 import numpy as np
 import pytest
-from conftest import SITE, missing
 
+from conftest import built_pages, missing
+from posenc.chapters import all_explorables, load
 from posenc.lab.explore.leaves import figure_leaves
-from posenc.lab.figures import all_explorables, load
 
 pytestmark = pytest.mark.browser
 
-PAGES = [
-    path.relative_to(SITE).as_posix()
-    for path in [*sorted(SITE.glob("[bn]*/*.html")), *sorted(SITE.glob("embed/*.html"))[:1]]
-] or ["book/intro.html"]  # where nothing is built, one test that says so
+# Where nothing is built, one test that says so.
+PAGES = [*built_pages("book", "notebooks"), *built_pages("embed")[:1]] or ["book/intro/index.html"]
 
 LOADED = """async () => {
     // Sections that have not been laid out yet would lie over each other.
@@ -160,7 +158,7 @@ def test_a_page(name, whole, base, open_page):
     try:
         assert page.evaluate(LOADED) == []
         page.evaluate(REACHED)
-        assert axe(page, code=name in ("book/rope.html", "notebooks/rope.html")) == []
+        assert axe(page, code=name in ("book/rope/index.html", "notebooks/rope.html")) == []
         reserved = page.evaluate(HEIGHTS)
         shown = page.evaluate(START)
         assert page.evaluate(HEIGHTS) == reserved, "something moved as the drawings came"
@@ -182,5 +180,5 @@ def test_a_page(name, whole, base, open_page):
 
 
 def test_every_explorable_is_on_a_page(site):
-    text = "".join(path.read_text("utf-8") for path in site.glob("book/*.html"))
+    text = "".join(path.read_text("utf-8") for path in site.glob("book/*/*.html"))
     assert [id for id in all_explorables() if f'data-src="{id}.' not in text] == []

@@ -23,7 +23,7 @@ import torch
 from posenc.errors import check_choice, nearest
 from posenc.lab.train import Settings
 from posenc.lab.train.files import replacing
-from posenc.lab.train.measure import KINDS
+from posenc.lab.train.measures import KINDS
 from posenc.lab.train.tasks import load_corpus
 
 # None, and then a method for each of the four places: what pages show that need no more than that.

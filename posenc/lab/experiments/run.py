@@ -34,7 +34,7 @@ from posenc.lab.experiments.results import (
 )
 from posenc.lab.experiments.sweeps import SWEEPS, Sweep, arms_of, made
 from posenc.lab.experiments.verdicts import verdict
-from posenc.lab.train import Settings, build, measure, pick_device, sample, settings_for, train_with
+from posenc.lab.train import Settings, build, measures, pick_device, sample, settings_for, train_with
 from posenc.lab.train.tasks import TASKS
 
 KNOWN = SWEEPS | report.EXTRA  # the sweeps that the commands train, by name
@@ -283,7 +283,7 @@ def run_rates(
 ) -> None:
     r"""Train every arm of a sweep at each rate with two seeds of its own, and write the scores and choices to `out`.
 
-    The cells are kept and gone on with as `run_sweep`'s are. A score is `measure.validation`; the choice is the least
+    The cells are kept and gone on with as `run_sweep`'s are. A score is `measures.validation`; the choice is the least
     mean over seeds, in a tie the rate nearest the preset's. Where it is the least or the greatest rate, one more beyond
     it is tried, by the first process, until it is neither, or `BEYOND` are. A run that diverges has no score.
     Arguments and errors: as `run_sweep`.
@@ -299,7 +299,7 @@ def run_rates(
         origin = {called(arm, trial): (arm, trial) for arm in arms for trial in trials[arm]}
         trial_sweep = sweep._replace(
             arms={cell: made(sweep, arm) for cell, (arm, _) in origin.items()},
-            measure=lambda model, settings: {"score": measure.validation(model, sweep.task, settings)},
+            measure=lambda model, settings: {"score": measures.validation(model, sweep.task, settings)},
         )
         each = {cell: dataclasses.replace(settings, **trial) for cell, (_, trial) in origin.items()}
         cells = train_cells(trial_sweep, each, SEEDS, facts, out, device, run_trial, alone)

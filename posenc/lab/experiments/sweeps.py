@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import torch
 
-from posenc.lab.train import measure
-from posenc.lab.train.measure import KINDS
+from posenc.lab.train import measures
+from posenc.lab.train.measures import KINDS
 from posenc.lab.train.tasks import TASKS
 from posenc.methods import METHODS
 
@@ -96,12 +96,12 @@ def made(sweep: Sweep, arm: str) -> tuple[str, dict]:
 
 
 def measure_text(model, settings):
-    losses = measure.short_long(model, settings)
+    losses = measures.short_long(model, settings)
     cell = {kind: losses[kind] for kind in (*KINDS, "blocks") if kind in losses}
     return cell | {
-        "distance_and_keys": measure.distance_and_keys(model, settings)["loss"],
-        "context_cut": measure.context_cut(model, settings)["loss"],
-        "by_position": measure.loss_by_position(model, settings)["loss"],
+        "distance_and_keys": measures.distance_and_keys(model, settings)["loss"],
+        "context_cut": measures.context_cut(model, settings)["loss"],
+        "by_position": measures.loss_by_position(model, settings)["loss"],
     }
 
 
@@ -112,14 +112,14 @@ def text_facts(settings):
         "lengths": settings.lengths,
         "target_characters": settings.windows * settings.targets,
         "definitions": {kind: text.format(**facts) for kind, text in KINDS.items()},
-        "gaps": measure.unseen_gaps(settings),
-        "cuts": measure.key_cuts(settings),
+        "gaps": measures.unseen_gaps(settings),
+        "cuts": measures.key_cuts(settings),
         "until": [int(part[-1]) for part in torch.arange(longest).tensor_split(32)],
     }
 
 
 def measure_volume(model, settings):
-    losses = measure.short_long(model, settings)
+    losses = measures.short_long(model, settings)
     scores = {str(length): losses["whole"][i] for i, length in enumerate(losses["lengths"])}
     return {"scores": scores} | {kind: losses[kind] for kind in (*KINDS, "blocks") if kind in losses}
 
@@ -130,17 +130,17 @@ def volume_facts(settings):
 
 
 def measure_masked(model, settings):
-    losses = measure.masked_losses(model, settings)
+    losses = measures.masked_losses(model, settings)
     return {"scores": {str(n): value for n, value in zip(losses["lengths"], losses["loss"])}}
 
 
 def puzzle(task):
     """What a sweep over a puzzle measures: the share of wrong answers on each of its tests."""
-    return lambda model, settings: {"scores": measure.task_errors(model, task, settings)}
+    return lambda model, settings: {"scores": measures.task_errors(model, task, settings)}
 
 
 def measure_needle(model, settings):
-    errors = measure.needle_errors(model, settings)
+    errors = measures.needle_errors(model, settings)
     far = [distance >= settings.length for distance in errors["distances"]]
 
     def mean(row, side):
@@ -167,12 +167,12 @@ def needle_facts(settings):
         "near, cut": f"as near, attention cut to {settings.length} keys",
         "far, cut": f"as far, attention cut to {settings.length} keys",
     }
-    return {"tests": tests, "contexts": settings.lengths, "distances": measure.needle_distances(settings)}
+    return {"tests": tests, "contexts": settings.lengths, "distances": measures.needle_distances(settings)}
 
 
 def measure_recall(model, settings):
-    scores = measure.task_errors(model, "recall", settings)
-    return {"scores": scores, "by_pairs": [measure.share_wrong(model, batch) for batch in recall_batches(settings)]}
+    scores = measures.task_errors(model, "recall", settings)
+    return {"scores": scores, "by_pairs": [measures.share_wrong(model, batch) for batch in recall_batches(settings)]}
 
 
 def most_pairs(settings):
@@ -189,7 +189,7 @@ def recall_pairs(settings):
 def recall_batches(settings):
     for pairs in recall_pairs(settings):
         length = max(settings.length, 4 * pairs)
-        yield measure.fixed_batch("recall", settings, {"length": length, "pairs": pairs}, 128)
+        yield measures.fixed_batch("recall", settings, {"length": length, "pairs": pairs}, 128)
 
 
 # ExpoSB and RSE taken apart. The names of the arms are those of the parts that are switched on.

@@ -34,16 +34,16 @@ An explorable is one pure function of slider values that returns a plotly figure
         pair=range(0, 8),
     )
 
-`rotation_invariance` lives in `posenc/lab/figures/rope.py`, as its `id` says; without one it goes by the names of its
+`rotation_invariance` lives in `book/rope/figures.py`, as its `id` says; without one it goes by the names of its
 file and function. The chapter shows it by the directive ``{explorable} rope.rotation_invariance``, which evaluates the
 function for every state when the book is built; a notebook shows it by `display(rotation_invariance)`, which evaluates
-it when the cell runs. `python -m posenc.lab.figures` draws its static picture and says its size.
+it when the cell runs. `make pictures` draws its static picture.
 
 The function
     takes every slider by name and returns `figure` or `(figure, readouts)`.
     `figure` is a dict `{"data": [...], "layout": {...}}` with plotly's own attribute names (nested dicts:
     `marker=dict(color=...)`, not `marker_color`). Arrays may be lists, numpy arrays or torch tensors. `readouts` is a
-    dict of numbers or strings. `posenc.lab.figures.parts` has verbs for the traces of the book's figures:
+    dict of numbers or strings. `posenc.lab.explore.parts` has verbs for the traces of the book's figures:
     `path("query", [0, qx], [0, qy], "blue", hover=True)`.
     It has no state and no unseeded randomness: the same values give the same figure.
     Traces: `scatter`, `bar`, `heatmap` (what plotly's "cartesian" build draws). Every trace has a unique `name`, and

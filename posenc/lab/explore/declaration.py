@@ -200,11 +200,11 @@ def _read_handles(handles: Mapping, sliders: Mapping[str, Slider], where: str) -
 
 
 def _default_id(fn: Callable) -> str:
-    r"""`notebook.turned` for a function `turned` of a notebook, `rope.turned` for one of a file `rope.py`."""
+    r"""`notebook.turned` for a function `turned` of a notebook, `rope.turned` for one of book/rope/figures.py."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     fn = inspect.unwrap(fn)
-    module = getattr(fn, "__module__", "__main__").rpartition(".")[2]
+    module = getattr(fn, "__module__", "__main__").removesuffix(".figures").rpartition(".")[2]
     name = re.sub(r"\W+", "", getattr(fn, "__name__", type(fn).__name__)).strip("_")
     return f"{'notebook' if module == '__main__' else module}.{name or 'figure'}"
 

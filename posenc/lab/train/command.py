@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from posenc.lab.train.measure import scores
+from posenc.lab.train.measures import scores
 from posenc.lab.train.settings import PRESETS, settings_for
 from posenc.lab.train.tasks import TASKS
 from posenc.lab.train.tiny import pick_device

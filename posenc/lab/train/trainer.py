@@ -24,7 +24,7 @@ from tqdm import tqdm
 from posenc.errors import UnsupportedError, check_choice, check_number
 from posenc.lab.train.checkpoints import describe, read_checkpoint, write_checkpoint
 from posenc.lab.train.curve import LiveCurve
-from posenc.lab.train.measure import check_windows
+from posenc.lab.train.measures import check_windows
 from posenc.lab.train.settings import Settings, settings_for
 from posenc.lab.train.tasks import IGNORE, TASKS, Task, load_corpus
 from posenc.lab.train.tiny import Model, build, own_parameters, pick_device, precision
@@ -93,7 +93,7 @@ def train_with(
     check_number("save_every", save_every, minimum=0)
     if isinstance(method, str) and row(method).axes is not None:
         raise UnsupportedError(
-            f"method={method!r} counts {row(method).axes} axes, text has one; posenc.lab.train.pictures trains it"
+            f"method={method!r} counts {row(method).axes} axes, text has one; posenc.lab.train.glyphs trains it"
         )
     if checkpoint is not None and (not isinstance(method, str) or make_attention is not SelfAttention):
         raise TypeError(

@@ -810,7 +810,7 @@
     return states[id];
   }
 
-  // ---- live figures: drawn by a script of their own (posenc/lab/live), which comes as late as plotly does
+  // ---- live figures: drawn by a script of their own (posenc.chapters.load_live), which comes as late as plotly does
 
   const scripts = {}; // name -> function of the element and its data, as the script registers it
 

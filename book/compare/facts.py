@@ -1,0 +1,388 @@
+r"""Compare and choose: the tables of results, and the numbers that the guide to choosing says.
+
+Functions ending in `_table` return Markdown, those ending in `_numbers` {name: text} for the prose. These also assert
+what the prose around the numbers tells, so that a build fails whose results contradict it.
+"""
+
+import functools
+import importlib.resources
+
+import numpy as np
+
+from posenc.chapters.compare.figures import LEARNED, TEXT, losses
+from posenc.chapters.compare.properties import check_properties, cost_numbers, parameters, properties
+from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, verdict
+from posenc.lab.experiments.verdicts import LEAST
+from posenc.lab.titles import link
+from posenc.lab.write import cell, interval, listed, say_all, table, typeset, unbroken
+from posenc.methods import METHODS, on_text
+
+CLAIMS = {"rises": "rise", "holds": "no rise", "falls": "fall", "stays": "no fall"}
+
+
+def numbers():
+    """Give the prose what is not read from one place; an assertion fails where the results contradict the prose."""
+    check_properties()
+    check_verdicts()
+    check_decision()
+    check_nope()
+    for section in (cost_numbers, text_numbers, counting_numbers, puzzle_numbers, masked_numbers):
+        say_all("compare", section())
+
+
+@functools.cache
+def results() -> dict:
+    """The frozen results of every experiment that compares methods."""
+    return {name: load_results(name) for name in SWEEPS if not name.startswith("ablation")}
+
+
+def table_of(experiment: str, head: list, cells, causal=True):
+    """A row for each method: `cells(name)`, or dashes and the reason where the experiment did not run it."""
+    rows = []
+    for name in on_text():
+        masked_only = METHODS[name].causal_only and not METHODS[name].both_ways
+        reason = "– (needs a causal mask)" if masked_only and not causal else "– (not in this run)"
+        run = name in results()[experiment]["methods"]
+        rows.append([link(name), *(cells(name) if run else [reason] * len(head))])
+    return table(["method", *head], rows)
+
+
+def judged(experiment: str, name: str) -> str:
+    """The prediction and what became of it, in words."""
+    result = results()[experiment]
+    if name not in result["claims"]:
+        return "no prediction"
+    return f"{CLAIMS[result['claims'][name]]}: {verdict(result, name).outcome}"
+
+
+def rise(name: str, kind: str = "whole") -> np.ndarray:
+    """What the longest context adds to a method's loss, seed by seed: equal seeds read equal batches."""
+    return losses(name, kind)[:, -1] - losses(name, "whole")[:, 0]
+
+
+def factorial(name: str) -> list:
+    """What distance alone, keys alone and both add to the loss, each a number a seed."""
+    grids = np.array(results()[TEXT]["methods"][name]["distance_and_keys"])  # [seeds, keys, gaps]
+    return [grids[:, i, j] - grids[:, 0, 0] for i, j in ((0, -1), (-1, 0), (-1, -1))]
+
+
+def saved(name: str) -> np.ndarray:
+    """What cutting takes off a method's loss at the longest context, a number a seed."""
+    return losses(name, "whole")[:, -1] - losses(name, "cut")[:, -1]
+
+
+def three(name: str) -> tuple:
+    """A method's losses on text in the training window, at the longest context, and there with attention cut."""
+    return losses(name, "whole")[:, 0], losses(name, "whole")[:, -1], losses(name, "cut")[:, -1]
+
+
+def word_on_text(name: str) -> str:
+    """The word for a method on text at the longest context, as `in_longer` gives it."""
+    return in_longer(*three(name), results()[TEXT]["tolerance"])
+
+
+def word_on_needle(name: str) -> str:
+    """The word for a method that is asked for a far needle, by its shares of wrong answers."""
+    needle = results()["needle"]
+    scores = needle["methods"][name]["scores"]
+    return in_longer(scores["in"], scores["far"], scores["far, cut"], needle["tolerance"])
+
+
+def signed(changes) -> str:
+    """The mean of changes with its sign, without a minus before a zero."""
+    return f"{np.mean(changes):+.2f}".replace("-0.00", "+0.00")
+
+
+def verdict_table():
+    """A row for each method: its loss in training and what a longer context adds, far needles, and a word for each."""
+    rows = []
+    for name in judged_at_all():
+        on_text = [f"{losses(name, 'whole')[:, 0].mean():.2f}", typeset(signed(rise(name))), interval(saved(name))]
+        missed = f"{wrong('needle', name, 'far').mean():.0%}"
+        rows.append([link(name), *on_text, f"*{word_on_text(name)}*", missed, f"*{word_on_needle(name)}*"])
+    near, *_, far = results()[TEXT]["lengths"]
+    head = ["method", f"loss at {near}", f"to {far}", "cutting saves", "on text"]
+    return table([*head, "far needles wrong", "on the needle"], rows)
+
+
+def judged_at_all() -> list:
+    """The methods that were run on text and on the needle."""
+    return [name for name in on_text() if all(name in results()[run]["methods"] for run in (TEXT, "needle"))]
+
+
+def check_verdicts():
+    """Assert what the page tells beside the table of verdicts."""
+    pairs = {name: (word_on_text(name), word_on_needle(name)) for name in judged_at_all()}
+
+    def those(on_text, on_needle):
+        return {name for name, pair in pairs.items() if pair == (on_text, on_needle)}
+
+    assert "extrapolates" not in map(word_on_text, results()[TEXT]["methods"])
+    assert those("ignores", "extrapolates") == {"stickbreaking"} and those("ignores", "breaks") == {"rse"}
+    assert those("suffers", "extrapolates") == {"shaw", "transformer_xl"} and those("suffers", "breaks") == {"alibi"}
+    assert those("breaks", "breaks") == {"rope", "exposb"} and "t5" in those("breaks", "extrapolates")
+    assert {name for name, pair in pairs.items() if "not decided" in pair} == {"kerple", "fox", "cope", "sinusoidal"}
+    assert results()["needle"]["tolerance"] == results()[TEXT]["tolerance"]
+    far = {name: wrong("needle", name, "far").mean() for name in ("t5", "alibi", "nope")}
+    assert max(far["t5"], far["nope"]) < 0.03 and far["alibi"] > 0.25
+
+
+def choices_table():
+    """The learning rate that validation chose for each method, and the factor on that of its own parameters."""
+    rows = []
+    for name in judged_at_all():
+        cells = []
+        for experiment in (TEXT, "needle"):
+            choice = results()[experiment]["choice"][name]
+            tried = load_results(f"rates_{experiment}")["arms"][name]["trials"]
+            own = f"{choice['own']:g}" if any(trial["own"] != 1 for trial in tried) else "–"
+            cells += [f"{choice['lr']:g}", own, len(tried)]
+        rows.append([link(name), *cells])
+    columns = ["times for its own", "rates tried"]
+    return table(["method", "text: rate", *columns, "needle: rate", *columns], rows)
+
+
+def counts_table():
+    """How many predictions about methods there were, and what became of them: a row for each experiment."""
+    rows, words = [], ("came true", "failed", "not decided")
+    for name, result in results().items():
+        if set(result["methods"]) <= set(METHODS):
+            became = [verdict(result, arm).outcome for arm in result["claims"]]
+            title = "Text, long" if name == TEXT else titled(result["task"])
+            rows.append([title, len(became), *map(became.count, words)])
+    rows.append(["all", *map(sum, zip(*(row[1:] for row in rows)))])
+    return table(["experiment", "predictions", *words], rows)
+
+
+def text_table():
+    """Loss on text as trained, at the longest context, and there with attention cut."""
+    near, *_, far = results()[TEXT]["lengths"]
+    head = [f"loss at {near}, as trained", f"loss at {far}", f"loss at {far}, attention cut to {near}", "predicted"]
+    return table_of(TEXT, head, lambda name: [*map(cell, three(name)), judged(TEXT, name)])
+
+
+def factorial_table():
+    """What distances and keys add to the loss, moved one at a time."""
+    return table_of(TEXT, ["distance alone", "keys alone", "both"], lambda name: map(cell, factorial(name)))
+
+
+def masked_table():
+    """Loss on masked characters, with attention both ways."""
+    lengths = list(results()["masked"]["tests"])
+
+    def cells(name):
+        outcome = judged("masked", name).replace("no prediction", "the one to beat")
+        return [*(cell(wrong("masked", name, length)) for length in lengths), outcome]
+
+    head = [*(f"loss at {length}" for length in lengths), "predicted, beside NoPE"]
+    return table_of("masked", head, cells, causal=False)
+
+
+def puzzles() -> list:
+    """The experiments whose unit is a share of wrong answers."""
+    return [name for name, result in results().items() if result["unit"].startswith("share")]
+
+
+def titled(task: str) -> str:
+    """A task's name as the head of a column."""
+    return {"recall": "Associative recall", "flipflop": "Flip-flop"}.get(task, task.replace("_", " ").capitalize())
+
+
+def wrong(experiment: str, name: str, column: str | int) -> np.ndarray:
+    """A method's scores in a test, a number a seed; 0 and 1 are the two ends of the experiment's prediction."""
+    result = results()[experiment]
+    return np.array(result["methods"][name]["scores"][result["contrast"][column] if column in (0, 1) else column])
+
+
+def puzzle_cell(experiment: str, name: str) -> str:
+    """Wrong answers in percent before and after, the difference, and the verdict."""
+    before, after = wrong(experiment, name, 0), wrong(experiment, name, 1)
+    mean, spread = mean_and_spread(after - before)
+    moved = typeset(f"{round(100 * mean):+d} ± {100 * spread:.0f}")
+    lines, solved = [f"{100 * before.mean():.0f} → {100 * after.mean():.0f}", moved], (before <= LEARNED).sum()
+    if solved < len(before):
+        lines.append(f"learned by {solved} of {len(before)}")
+    return "<br>".join([*map(unbroken, lines), judged(experiment, name)])
+
+
+def puzzles_table():
+    """A column for each puzzle; all were asked of the same methods."""
+    head = [f"{titled(results()[name]['task'])}<br>{results()[name]['contrast'][1]}" for name in puzzles()]
+    return table_of("needle", head, lambda name: [puzzle_cell(puzzle, name) for puzzle in puzzles()])
+
+
+def level(values: dict) -> tuple[list, list]:
+    """(the lowest and what ties with it, all), lowest first, of {method: [a number a seed]}.
+
+    A tie: the 95% interval of the difference, seed by seed, contains zero.
+    """
+    ranked = sorted(values, key=lambda name: np.mean(values[name]))
+    gaps = {name: np.subtract(values[name], values[ranked[0]]) for name in ranked}
+    return [name for name in ranked if gaps[name].mean() <= half_width(gaps[name])], ranked
+
+
+def with_score(name: str, values, percent: bool) -> str:
+    """A method's title with its mean and spread, as a sentence gives them."""
+    mean, spread = mean_and_spread(values)
+    words = f"{100 * mean:.0f} ± {100 * spread:.0f}%" if percent else f"{mean:.2f} ± {spread:.2f}"
+    return f"{METHODS[name].title} ({words})"
+
+
+def ranking(values: dict, percent=True) -> tuple[list, str]:
+    """Who is lowest or not told from it, and a sentence that says so and names the last."""
+    top, ranked = level(values)
+    words = f"lowest is {with_score(top[0], values[top[0]], percent)}"
+    if len(top) > 1:
+        rest = listed(with_score(name, values[name], percent) for name in top[1:])
+        words += f", not told from it by these seeds {rest}"
+    if len(top) < len(ranked):
+        words += f"; highest in the mean is {with_score(ranked[-1], values[ranked[-1]], percent)}"
+    return top, words
+
+
+def puzzle_ranking(experiment: str, column: str | int = 1) -> tuple[list, str]:
+    """Who is best outside of training among those that learned the puzzle; a sentence also names who did not."""
+    methods = results()[experiment]["methods"]
+    able = {name: wrong(experiment, name, column) for name in methods if learned(experiment, name)}
+    top, words = ranking(able)
+    unable = [METHODS[name].title for name in methods if name not in able]
+    return top, words + (f"; left out, since not learned at these rates: {listed(unable)}" if unable else "")
+
+
+def learned(experiment: str, name: str) -> bool:
+    """Whether a method learned a puzzle as trained, in the mean over seeds."""
+    return wrong(experiment, name, 0).mean() <= LEARNED
+
+
+def check_decision():
+    """Assert what the branches say: who stays within the tolerance and who does not, and who is ahead."""
+    tolerance, text = results()[TEXT]["tolerance"], results()[TEXT]["methods"]
+    rises = {name: rise(name).mean() for name in text}
+    start = {name: losses(name, "whole")[:, 0].mean() for name in text}
+    far = {name: wrong("needle", name, "far").mean() for name in results()["needle"]["methods"]}
+    finders = [name for name in sorted(far, key=far.get) if word_on_needle(name) == "extrapolates"]
+    finders = [name for name in finders if word_on_text(name) in ("ignores", "suffers")]
+    assert finders == ["shaw", "transformer_xl", "stickbreaking"]  # the last has the most wrong
+    assert all(abs(rises[name]) < 0.005 for name in ("fox", "stickbreaking", "rse"))  # "0.00"
+    assert all(rises[name] > 10 * tolerance for name in ("exposb", "rope")) and far["rope"] > 10 * tolerance
+    first = sorted(start, key=start.get)
+    learning = [name for name in first if parameters(name, "study") > parameters("nope", "study")]
+    assert learning[:3] == ["t5", "inkling", "shaw"]
+    assert [name for name in first if name not in learning][:2] == ["stickbreaking", "rope"]
+    assert max(start["shaw"], start["rope"]) < min(start["sinusoidal"], start["learned"])
+    assert {"stickbreaking", "transformer_xl"} <= set(puzzle_ranking("recall")[0])
+    assert {"stickbreaking", "fox"} <= set(puzzle_ranking("counting")[0])
+    assert level({name: wrong("masked", name, "64") for name in results()["masked"]["methods"]})[0] == ["t5"]
+
+
+def text_numbers() -> dict:
+    """The context as in training, and longer where what counts is near."""
+    methods, tolerance = results()[TEXT]["methods"], results()[TEXT]["tolerance"]
+    start, cut = ({name: losses(name, kind)[:, at] for name in methods} for kind, at in (("whole", 0), ("cut", -1)))
+    rises = {name: mean_and_spread(rise(name)) for name in start}
+    gains = {name: mean_and_spread(start["nope"] - start[name]) for name in start if name != "nope"}
+    ahead = {name: gain for name, (gain, spread) in gains.items() if gain - spread > tolerance}
+    assert gains.keys() - ahead.keys() == {"sink"}
+    holding = [name for name in rises if verdict(results()[TEXT], name, "holds").outcome == "came true"]
+    rising = [name for name in rises if verdict(results()[TEXT], name, "rises").outcome == "came true"]
+    costs = [-saved(name).mean() for name in holding]
+    assert max(costs) <= tolerance  # none uses what is far
+    cut_rises = {name: rise(name, "cut").mean() for name in rising}
+    kept = {name: up / rises[name][0] for name, up in cut_rises.items() if up > tolerance}
+    back, most = [name for name in rising if name not in kept], [name for name in kept if kept[name] > 0.5]
+    most.sort(key=kept.get)
+    assert len(back) == len(kept) and most == ["learned", "sinusoidal", "fire"]  # "half"; who reads places
+    distance, keys, _ = factorial("rope")
+    assert distance.mean() > keys.mean()
+    edges = [load_results(f"rates_{chosen}")["at_edge"] for chosen in (TEXT, "needle")]
+    return {
+        "edge": listed(METHODS[name].title for name in methods if any(edge.get(name) for edge in edges)),
+        "unrun": listed(METHODS[name].title for name in on_text() if name not in methods),
+        "short": ranking(start, percent=False)[1],
+        "least_gain": f"{min(ahead.values()):.2f}",
+        "most_gain": f"{max(ahead.values()):.2f}",
+        "holds": listed("{} ({:+.3f} ± {:.3f})".format(METHODS[name].title, *rises[name]) for name in holding),
+        "breaks": listed("{} ({:+.2f} ± {:.2f})".format(METHODS[name].title, *rises[name]) for name in rising),
+        "cutting": f"{max(map(abs, costs)):.3f}",
+        "cut": ranking(cut, percent=False)[1],
+        "cut_back": listed(METHODS[name].title for name in back),
+        "cut_kept": listed(
+            f"{METHODS[name].title} ({signed(rise(name))}, cut {signed(rise(name, 'cut'))})"
+            for name in sorted(kept, key=kept.get)
+        ),
+        "cut_most": listed(METHODS[name].title for name in most),
+    }
+
+
+def counting_numbers() -> dict:
+    """What the text holds there, by the rule that counts."""
+    rule, text = load_results("counting_rule"), results()[TEXT]
+    gains = np.subtract(rule["blocks"][0], rule["blocks"][-1])
+    best = min(loss.min() for name in text["methods"] for loss in three(name))
+    assert gains.mean() - half_width(gains) > text["tolerance"] and rule["loss"][-1] < best
+    return {"rule_gain": f"{gains.mean():.2f} ± {half_width(gains):.2f}", "rule_best": f"{best:.2f}"}
+
+
+def puzzle_numbers() -> dict:
+    """What counts is far, is looked up, is to be picked out, or is to be counted."""
+    needle, start = results()["needle"]["methods"], {name: losses(name, "whole")[:, 0] for name in judged_at_all()}
+    assert all(set(results()[puzzle]["methods"]) == set(needle) for puzzle in puzzles())
+    rankings = {puzzle: puzzle_ranking(puzzle) for puzzle in puzzles()}
+    top = {puzzle: set(names) for puzzle, (names, _) in rankings.items()}
+    assert max(start, key=lambda name: start[name].mean()) == "nope"  # last on text, and level with the first here
+    assert {"nope", "t5"} <= top["needle"] and {"fox", "stickbreaking", "transformer_xl"} <= top["counting"]
+    assert {"sinusoidal", "rope", "alibi", "stickbreaking"} <= top["flipflop"]
+    assert "highest" not in rankings["flipflop"][1] and not learned("selective_copy", "stickbreaking")  # all tie
+    able = [name for name in needle if learned("selective_copy", name)]
+    sparser = {name: wrong("selective_copy", name, "sparser").mean() for name in able}
+    one, two, three, *_ = sorted(able, key=sparser.get)
+    assert {one, two} == {"cope", "shaw"} and sparser[two] < LEARNED < sparser[three] / 2
+    picks = ("stickbreaking", "transformer_xl")  # of check yourself
+    assert all("breaks" not in (word_on_text(name), word_on_needle(name)) for name in picks)
+    gaps = start["transformer_xl"] - start["stickbreaking"]
+    assert 0 < gaps.min() and gaps.mean() <= results()[TEXT]["tolerance"]  # "with every seed, by less than"
+    return {puzzle: words for puzzle, (_, words) in rankings.items()} | {
+        "learned": f"{LEARNED:.0%}",
+        "least": f"{LEAST:g}",
+        "needle_near": puzzle_ranking("needle", "near")[1],
+        "needle_cut": f"{min(wrong('needle', name, 'far, cut').mean() for name in needle):.0%}",
+        "copy_able": f"{len(able)}",
+        "copy_best": f"{sparser[two]:.0%}",
+        "copy_next": f"{sparser[three]:.0%}",
+        "pick_stick_rise": signed(rise("stickbreaking")),
+    }
+
+
+def masked_numbers() -> dict:
+    """It looks both ways."""
+    hidden = {name: wrong("masked", name, "64") for name in results()["masked"]["methods"]}
+    order = ["t5", "transformer_xl", "shaw", "rope", "alibi", "sinusoidal", "nope", "stickbreaking"]
+    for better, worse in zip(order, order[1:]):
+        assert level({name: hidden[name] for name in (better, worse)})[0] == [better], (better, worse)
+    gap, spread = mean_and_spread(hidden["alibi"] - hidden["rope"])
+    assert gap - spread > results()["masked"]["tolerance"]
+    refused = [method.title for name, method in METHODS.items() if properties(name)["both ways"] == "refused"]
+    return {"masked": ranking(hidden, percent=False)[1], "refused": listed(refused)}
+
+
+def check_nope():
+    """Assert what the page tells of no code for position at all."""
+    assert factorial("nope")[0].mean() == 0  # it reads no position
+    assert 0.2 < saved("nope").mean() / rise("nope").mean() < 0.8  # only a part
+    assert saved("alibi").mean() > 0  # hurt a little by what is far
+
+
+def files_table():
+    """The files to download, with the command, seeds and commit that made each."""
+    rows = []
+    names = [item.name for item in importlib.resources.files("posenc.results").iterdir()]
+    for name in sorted(name.removesuffix(".json") for name in names if name.endswith(".json")):
+        result = load_results(name)
+        about = result.get("question") or " ".join(result["definition"].split(". ")[0].split()).strip(".") + "."
+        seeds = result.get("seeds", ())
+        counts = sorted({len(arm.get("seeds", seeds)) for arm in result.get("methods", {}).values() if seeds})
+        said = " or ".join(map(str, counts or [len(seeds) or "–"]))
+        command = result["command"].replace("|", "\\|")
+        file = f"{{download}}`{name}.json <../../results/{name}.json>`"
+        rows.append([file, about, f"`{command}`", said, f"`{result['commit'][:10]}`"])
+    return table(["file", "what it asks", "command", "seeds", "commit"], rows)

@@ -1,0 +1,260 @@
+r"""The explorables of the chapter *Rotations that commute*."""
+
+import functools
+import math
+
+import torch
+
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.explore.parts import axis, dots, heat, held, level, line, path, signed
+from posenc.rotate.liere import rotation
+
+# ------------------------------------------------------------------------------------------------ two walks on a sphere
+
+STEP = 0.35  # radians that a block turns for a step of one axis
+VECTOR = (0.8, 0.0, 0.6)  # where the walks start: a vector of length 1 in a block of three lanes
+QUERY, KEY = (0.6, 0.0, 0.8), (0.8, 0.6, 0.0)  # contents whose score is drawn
+SHIFTS = 12  # rows by which both tokens move
+ARC = 13  # points of an arc: with fewer a walk has corners
+
+
+def about(axis):
+    r"""The skew-symmetric [3, 3] whose exponential turns about `axis`, by its length in radians: S v = axis x v."""
+    x, y, z = axis
+    return torch.tensor([[0, -z, y], [z, 0, -x], [-y, x, 0]], dtype=torch.float64)
+
+
+@functools.cache
+def generators(degrees):
+    r"""[2, 1, 3, 3]: row steps turn about one axis, column steps about another, so many degrees apart."""
+    angle = math.radians(degrees)
+    return torch.stack((about((0, 0, STEP)), about((STEP * math.sin(angle), 0, STEP * math.cos(angle)))))[:, None]
+
+
+def turned(vector, positions, degrees):
+    r"""R(p) v [T, 3] of positions [T, 2], floats."""
+    return rotation(positions, generators(degrees))[:, 0] @ torch.tensor(vector, dtype=torch.float64)
+
+
+@functools.cache
+def walk(rows, columns, degrees, rows_first):
+    r"""The way [2 ARC - 1, 3] of the vector that turns by one coordinate, then by the other."""
+    part = torch.linspace(0, 1, ARC, dtype=torch.float64)[:, None]
+    ends = torch.tensor([[rows, 0], [0, columns]], dtype=torch.float64)
+    first, second = (rotation(part * end, generators(degrees))[:, 0] for end in (ends if rows_first else ends.flip(0)))
+    way = first @ torch.tensor(VECTOR, dtype=torch.float64)
+    return torch.cat((way, (second @ way[-1])[1:]))
+
+
+@functools.cache
+def scores(rows, columns, degrees):
+    r"""Score of a query and the key `rows` down and `columns` right, both moved down: [4 SHIFTS + 1]."""
+    moved = torch.arange(0, SHIFTS + 0.25, 0.25, dtype=torch.float64)[:, None] * torch.tensor([1, 0])
+    offset = torch.tensor([rows, columns], dtype=torch.float64)
+    return (turned(QUERY, moved, degrees) * turned(KEY, moved + offset, degrees)).sum(-1)
+
+
+VIEW, TILT = math.radians(95), math.radians(20)  # from where the sphere is seen: around, and above its equator
+
+
+def _flat(way):
+    """The points [T, 3] as they are seen: across, up, and towards the eye."""
+    across = -math.sin(VIEW) * way[:, 0] + math.cos(VIEW) * way[:, 1]
+    near = math.cos(VIEW) * way[:, 0] + math.sin(VIEW) * way[:, 1]
+    up = math.cos(TILT) * way[:, 2] - math.sin(TILT) * near
+    return across, up, math.cos(TILT) * near + math.sin(TILT) * way[:, 2]
+
+
+def _way(name, way, color, dash, symbol):
+    x, y, _ = _flat(way)
+    before = len(way) - 1
+    end = dict(symbol=symbol, size=[1] * before + [14], opacity=[0] * before + [1], color=color)
+    return path(name, x, y, color, 3, dash, marker=end | dict(line=dict(width=3, color=COLORS[color])))
+
+
+@functools.cache
+def _globe():
+    """Outline and the near halves of circles of latitude and meridians, as one line with gaps."""
+    around = torch.linspace(0, 2 * math.pi, 73, dtype=torch.float64)
+    cos, sin, one = around.cos(), around.sin(), torch.ones_like(around)
+    latitudes, longitudes = ([math.radians(a) for a in range(*ends, 30)] for ends in ((-60, 90), (0, 180)))
+    rings = [torch.stack((math.cos(a) * cos, math.cos(a) * sin, math.sin(a) * one), -1) for a in latitudes]
+    rings += [torch.stack((cos * math.cos(a), cos * math.sin(a), sin), -1) for a in longitudes]
+    lines = [torch.stack((cos, sin), -1)]
+    for ring in rings:
+        x, y, near = _flat(ring)
+        lines += [torch.full((1, 2), math.nan), torch.stack((x, y), -1).masked_fill(near[:, None] < 0, math.nan)]
+    return torch.cat(lines)
+
+
+def _axis(name, color, dash, degrees):
+    """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
+    pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
+    x, y, _ = _flat(torch.cat((-1.35 * pole, -pole, torch.full((1, 3), math.nan), pole, 1.35 * pole)))
+    marker = dict(size=[1, 1, 1, 1, 9], opacity=[0, 0, 0, 0, 1], color=color)
+    words = dict(text=["", "", "", "", name], textposition="top right" if name == "rows" else "top left")
+    look = dict(textfont=dict(color=COLORS[color], size=13), cliponaxis=False, showlegend=False)
+    trace = path(f"axis of the {name}", x, y, color, 3, dash, marker=marker, **words, **look)
+    return trace | dict(mode="lines+markers+text")
+
+
+def _commute(degrees, rows, columns, shift):
+    down, right = (walk(rows, columns, degrees, first) for first in (True, False))
+    at_once = turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees)
+    curve, globe = scores(rows, columns, degrees), _globe()
+    x, y, _ = _flat(at_once)
+    moves, moved = torch.arange(0, SHIFTS + 0.25, 0.25), "both moved %{x} rows: score %{y:.3f}<extra></extra>"
+    filled = dict(fill="tonexty", fillcolor="rgba(0, 128, 90, 0.15)", showlegend=False)
+    data = [
+        line("sphere", globe[:, 0], globe[:, 1], "gray", 0.7, showlegend=False),
+        _axis("rows", "blue", "solid", 0),
+        _axis("columns", "orange", "dot", degrees),
+        _way("rows first", down, "blue", "solid", "circle-open"),
+        _way("columns first", right, "orange", "dash", "square-open"),
+        dots("at once", x, y, "ink", 9, "x"),
+        level("score at the start", curve[0].item(), 0, SHIFTS, "gray", 1.5, "dot", xaxis="x2", yaxis="y2"),
+        line("score of one pair, both tokens moved", moves, curve, "green", 3, hover=moved, panel=2, **filled),
+        held("score now", shift, curve[4 * shift].item(), "green", size=15, xaxis="x2", yaxis="y2"),
+    ]
+    layout = dict(
+        height=430,
+        xaxis=axis(-1.4, 1.4, visible=False, domain=[0, 0.58], constrain="domain"),
+        yaxis=axis(-0.2, 1.45, visible=False, scaleanchor="x"),  # no walk leads below
+        xaxis2=axis(-1.5, SHIFTS + 0.6, "rows both moved", domain=[0.7, 1], anchor="y2", tickvals=[0, 4, 8, 12]),
+        yaxis2=axis(-0.7, 1.08, "score", anchor="x2", tickvals=[-0.5, 0, 0.5, 1]),
+        meta=dict(
+            phone=dict(
+                xaxis=axis(-1.5, 2.4, domain=[0, 1]),
+                yaxis=axis(-0.15, 1.42, domain=[0.5, 1]),
+                xaxis2=dict(domain=[0, 1]),
+                yaxis2=dict(domain=[0, 0.46]),
+                legend=dict(orientation="v", x=1, xanchor="right", y=1, yanchor="top"),
+                margin=dict(t=10),
+            )
+        ),
+    )
+    return dict(data=data, layout=layout), {
+        "apart": (down[-1] - right[-1]).norm().item(),
+        "score": signed(curve[4 * shift], 3),
+        "off": (curve - curve[0]).abs().max().item(),
+    }
+
+
+commute = explorable(
+    _commute,
+    id="comrope.commute",
+    title="Two walks, and a pair that moves",
+    alt="The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
+    "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
+    "can be dragged, which makes both longer or shorter. Two spokes outside the globe are the axes of turning; the "
+    "dotted one, of the columns, can be dragged too. Beside or below, the score of a query and a key whose offset "
+    "stays, against the rows that both have moved: level where the two axes are one, wavy where they are apart. "
+    "The diamond can be dragged along it; the last number is the largest change that moving both makes.",
+    readout="walks end {apart:.2f} apart · score {score} · changes by up to {off:.3f}",
+    handles={"axis of the columns": "degrees", "score now": "shift", "rows first": ("rows", "columns")},
+    degrees=slider([0, 5, 15, 30, 60, 90], label="angle between the axes", default=30, format=lambda d: f"{d}°"),
+    rows=slider(range(5), label="rows, query to key", default=3),
+    columns=slider(range(5), label="columns, query to key", default=4),
+    shift=slider(range(SHIFTS + 1), label="rows both moved", default=0, play=True),
+)
+
+# --------------------------------------------------------------------------------------------- what a block is blind to
+
+GRID = 7  # rows and columns of patches
+CENTER = 3  # where the query stands, in both
+FAST, SLOW = 1.1, 0.45  # radians that the two planes of a block turn for each unit that it sees
+#: (row, column)
+DIRECTIONS = {"0°": (1, 0), "27°": (2, 1), "45°": (1, 1), "63°": (1, 2), "90°": (0, 1), "135°": (-1, 1)}
+ONE, TWO, PARTITION = "1 of LD", "2 of LD", "2 of AP"
+FINE = 43  # points of the map, a side
+ARROW = 1.6  # patches, how long theta is drawn
+
+
+def normals(form, direction):
+    r"""theta [n, m] of the blocks, unit vectors: the direction; for LD's second block it is turned by 60 degrees."""
+    row, column = DIRECTIONS[direction]
+    angle = math.atan2(column, row)
+    angles = {ONE: [angle], TWO: [angle, angle + math.pi / 3], PARTITION: [0, math.pi / 2]}[form]
+    return torch.tensor([[math.cos(a) for a in angles], [math.sin(a) for a in angles]], dtype=torch.float64)
+
+
+def likeness(form, direction, positions):
+    r"""Score of a query at the center with a key of its own content at positions [T, 2], from -1 to 1."""
+    quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
+    block = torch.block_diag(FAST * quarter, SLOW * quarter)
+    q = torch.full((4,), 0.5, dtype=torch.float64)  # in each block; of length 1
+    blocks = normals(form, direction)[..., None, None] * block  # [n, m, 4, 4]
+    center = torch.full((1, 2), float(CENTER), dtype=torch.float64)
+    return ((rotation(positions, blocks) @ q) * (rotation(center, blocks) @ q)).sum(-1).mean(-1)
+
+
+ACROSS = torch.linspace(-0.5, GRID - 0.5, FINE, dtype=torch.float64)
+
+
+@functools.cache
+def likeness_everywhere(form, direction):
+    return likeness(form, direction, torch.cartesian_prod(ACROSS, ACROSS)).view(FINE, FINE)
+
+
+def _blind(form, direction, row, column):
+    place = torch.tensor([[row, column]], dtype=torch.float64)
+    theta = normals(form, direction)
+    step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
+    curve = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * (step if form == ONE else math.nan)
+    patches = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
+
+    def points(name, where, symbol, size, color, **parts):
+        return dots(name, where[:, 1], where[:, 0], color, size, symbol, marker=parts)
+
+    def arrow(name, block, dash):
+        tip = CENTER + ARROW * theta[:, block] if block < theta.shape[1] else torch.full((2,), math.nan)
+        head = dict(symbol="arrow", angleref="previous", size=[0, 14], color="ink")
+        return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 2, dash, marker=head)
+
+    there = "row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>"
+    bar = dict(title=dict(text="score"), tickvals=[-1, 0, 1], thickness=12, xpad=4)
+    colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar)
+    data = [
+        heat("score of a key there", ACROSS, ACROSS, likeness_everywhere(form, direction), hover=there, **colors),
+        points("patches", patches, "circle", 3, "gray"),
+        line("as far along θ as the key", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
+        arrow("θ", 0, "solid"),
+        arrow("θ of the second block", 1, "dot"),
+        points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
+        points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
+    ]
+    for trace in data:
+        trace["showlegend"] = trace["name"] in ("query", "key", "θ")
+    title = "column; dashed: the score stays" if form == ONE else "column"
+    frame = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
+    layout = dict(
+        height=460,
+        xaxis=frame | axis(-0.5, GRID - 0.5, title),
+        yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"),
+    )
+    seen = ", ".join(signed(value, 2) for value in ((place - CENTER) @ theta).flatten())
+    score, along = likeness(form, direction, torch.cat((place, place + step))).tolist()
+    return dict(data=data, layout=layout), {
+        "seen": f"{'block sees' if form == ONE else 'blocks see'} {seen}",
+        "score": signed(score, 3),
+        "change": abs(along - score),
+    }
+
+
+blind = explorable(
+    _blind,
+    id="comrope.blind",
+    title="What a block cannot see",
+    alt="A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
+    "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "
+    "first block, a dotted one that of the second; LD's first can be dragged by its tip. For one block of LD the "
+    "colors are stripes square to theta, and a dashed line runs through the key along its stripe. For two blocks, "
+    "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
+    "key, the last by how much the score changes with a step of the key square to the first theta.",
+    readout="{seen} · score {score} · a step across θ: {change:.3f}",
+    handles={"key": ("row", "column"), "θ": "direction"},
+    form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
+    direction=slider(list(DIRECTIONS), label="θ, from straight down", default="27°"),
+    row=slider(range(GRID), label="row of the key", default=4),
+    column=slider(range(GRID), label="column of the key", default=5),
+)

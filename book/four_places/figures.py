@@ -1,0 +1,212 @@
+r"""The diagram of attention with its four places, and the explorable of the chapter that names them.
+
+`python -m posenc.chapters.four_places.figures` writes book/_static/four-places-<place>.svg, one for each place that is
+lit. A lit place is filled, has a heavy border, bold text and an arrow from the word "position"; another is dashed and
+says what stands there instead.
+"""
+
+import functools
+from pathlib import Path
+
+import torch
+
+from posenc import attention, embed_input, make
+from posenc.encoding import PLACES
+from posenc.lab.explore import explorable, slider
+from posenc.lab.explore.parts import axis, bars, held, label, line, path
+
+#: For each place: what stands there when an encoding leaves it empty, and what an encoding does there.
+WORDS = {
+    "embed": ("x as it is", "x + PE(i)"),
+    "rotate": ("q, k as they are", "turn q and k"),
+    "bias": ("nothing added", "+ bias(i, j)"),
+    "weigh": ("softmax", "another rule"),
+}
+TOP = {"embed": 72, "rotate": 194, "bias": 304, "weigh": 364}
+HEIGHT = 40
+STYLE = (
+    "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;font-size:16px;fill:#1f2933}"
+    ".step{fill:#eef1f4;stroke:#52606d;stroke-width:1.5}"
+    ".off{fill:#ffffff;stroke:#7b8794;stroke-width:1.5;stroke-dasharray:5 4}"
+    ".on{fill:#0b3d6e;stroke:#000000;stroke-width:3.5}"
+    ".wire{stroke:#52606d;stroke-width:1.8;fill:none;marker-end:url(#tip)}"
+    ".enter{stroke:#000000;stroke-width:3.5;fill:none;marker-end:url(#heavy)}"
+    ".dim{fill:#52606d}.light{fill:#ffffff;font-weight:700}.bold{font-weight:700}.small{font-size:14px}"
+    ".mid{text-anchor:middle}.end{text-anchor:end}"
+)
+
+
+def diagram(lit):
+    r"""The diagram as SVG text, with the places named in `lit` lit.
+
+    Errors: ValueError for a name that is no place.
+    """
+    for place in lit:
+        if place not in PLACES:
+            raise ValueError(f"lit={lit!r}: {place!r} is no place; the places are {', '.join(PLACES)}")
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 520 508" width="520" height="508" role="img">',
+            f"<title>{title(lit)}</title>",
+            f"<style>{STYLE}</style>",
+            "<defs>",
+            _tip("tip", 6, "#52606d"),
+            _tip("heavy", 4, "#000000"),
+            "</defs>",
+            '<rect x="1" y="1" width="518" height="506" rx="14" fill="#ffffff" stroke="#cbd2d9" stroke-width="1.5"/>',
+            '<g transform="translate(20 2)">',
+            _step(170, 14, 120, "x"),
+            _text(300, 37, "[T, C]", "dim small"),
+            _wire("M230 46 V68"),
+            _place("embed", lit),
+            _wire("M230 112 V122 H170 V138"),
+            _wire("M230 112 V122 H290 V138"),
+            _wire("M230 112 V122 H440 V138"),
+            _step(130, 140, 80, "q"),
+            _step(250, 140, 80, "k"),
+            _step(400, 140, 80, "v"),
+            _wire("M170 172 V190"),
+            _wire("M290 172 V190"),
+            _place("rotate", lit),
+            _wire("M170 234 V247"),
+            _wire("M290 234 V247"),
+            _step(130, 249, 200, "scores  q · k / √D", 34),
+            _wire("M230 283 V300"),
+            _place("bias", lit),
+            _wire("M230 344 V360"),
+            _place("weigh", lit),
+            _wire("M230 404 V424"),
+            _wire("M440 172 V442 H335"),
+            _step(130, 426, 200, "sum of weights · v", 34),
+            _wire("M230 460 V478"),
+            _text(230, 492, "out", "mid"),
+            "</g>",
+            "</svg>\n",
+        ]
+    )
+
+
+def title(lit):
+    r"""The diagram in words, for its title and for alt text."""
+    if not lit:
+        return "Attention from x to out; position enters at none of its four places"
+    return f"Attention from x to out; position enters at {', '.join(place for place in PLACES if place in lit)}"
+
+
+def _place(place, lit):
+    top, on = TOP[place], place in lit
+    middle = top + HEIGHT / 2 + 5.5
+    shape = f'<rect x="105" y="{top}" width="250" height="{HEIGHT}" rx="8" class="{"on" if on else "off"}"/>'
+    words = [
+        _text(118, middle, place, "light" if on else "dim"),
+        _text(343, middle, WORDS[place][on], "light end" if on else "dim end"),
+    ]
+    if on:
+        words += [_text(-10, middle, "position", "bold"), f'<path class="enter" d="M70 {middle - 5.5} H98"/>']
+    return "\n".join([shape, *words])
+
+
+def _step(left, top, width, words, height=32):
+    box = f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="4" class="step"/>'
+    return box + _text(left + width / 2, top + height / 2 + 5.5, words, "mid")
+
+
+def _text(x, y, words, kind):
+    return f'<text x="{x:g}" y="{y:g}" class="{kind}">{words}</text>'
+
+
+def _wire(path):
+    return f'<path class="wire" d="{path}"/>'
+
+
+def _tip(name, size, color):
+    return (
+        f'<marker id="{name}" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="{size}" markerHeight="{size}" '
+        f'orient="auto"><path d="M0 0 L10 5 L0 10 z" fill="{color}"/></marker>'
+    )
+
+
+def write(folder):
+    r"""Write the diagram for no place, each, all, and two pairs into `folder`; return the paths."""
+    paths = []
+    single = ((place, (place,)) for place in PLACES)
+    pairs = (("-".join(pair), pair) for pair in (("bias", "weigh"), ("rotate", "weigh")))
+    for name, lit in [("none", ()), *single, ("all", PLACES), *pairs]:
+        path = Path(folder) / f"four-places-{name}.svg"
+        path.write_text(diagram(lit), encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+# The explorable: one sentence, one method a place, the same words at other positions.
+
+SENTENCE = ("the", "dog", "bit", "the", "man")
+NOWHERE = "nowhere"
+DIM, HEADS = 8, 8  # ALiBi's first of eight slopes is 1/2
+LAST = 20  # the last position that is drawn
+#: A method for each place: its name in `METHODS` and its options. All heads have the same content; the first is drawn.
+METHOD = {
+    NOWHERE: ("nope", {}),
+    "embed": ("sinusoidal", {}),
+    "rotate": ("rope", {"head_dim": DIM}),
+    "bias": ("alibi", {"num_heads": HEADS}),
+    "weigh": ("stickbreaking", {"attend_current": True}),
+}
+
+
+@functools.cache
+def weights(place, start):
+    r"""What the last word gives to each word of the sentence, [T], when the first stands at position `start`."""
+    generator = torch.Generator().manual_seed(7)
+    vectors = {word: torch.randn(DIM, generator=generator, dtype=torch.float64) for word in dict.fromkeys(SENTENCE)}
+    w_q, w_k = 0.35 * torch.randn(2, DIM, DIM, generator=generator, dtype=torch.float64)
+    name, options = METHOD[place]
+    encoding = make(name, **options)
+    positions = start + torch.arange(len(SENTENCE))
+    x = embed_input(encoding, torch.stack([vectors[word] for word in SENTENCE])[None], positions)  # [1, T, C]
+    q, k = ((x @ w.T)[:, None].expand(-1, HEADS, -1, -1) for w in (w_q, w_k))
+    return attention(q, k, k, encoding.in_layers(), pos_q=positions, pos_k=positions, return_weights=True)[1][0, 0, -1]
+
+
+def _shift(place, start):
+    row, plain = weights(place, start).tolist(), weights(NOWHERE, 0).tolist()
+    count, rest = len(SENTENCE), 1 - sum(row)
+    slots = list(range(count))
+    hatched = dict(marker=dict(pattern=dict(shape="/")), hover="given to no word: %{y:.3f}<extra></extra>")
+    levels = [x for slot in slots for x in (slot - 0.45, slot + 0.45, None)], [y for w in plain for y in (w, w, None)]
+    squares = dict(symbol="square", size=11, color="blue")
+    data = [
+        bars("weight", slots, row, "blue", hover="%{y:.3f}<extra></extra>", width=0.7),
+        bars("given to no word", [count], [0.0 if rest < 1e-9 else rest], "gray", width=0.7, **hatched),
+        line("without position", *levels, "orange", 3, "dot"),
+        path("the sentence", [start + slot for slot in slots], [0] * count, "blue", 3, panel=2, marker=squares),
+        held("first word", start, 0, "blue", "square", 13, xaxis="x2", yaxis="y2"),
+        label("hand", [LAST / 2], [0.75], ["drag the first word"], "gray", halo=True, xaxis="x2", yaxis="y2"),
+    ]
+    layout = dict(height=400, showlegend=False, margin=dict(t=12), barmode="overlay")
+    layout |= dict(
+        xaxis=axis(-0.6, count + 0.6, tickvals=[*slots, count], ticktext=[*SENTENCE, "no word"], anchor="y"),
+        yaxis=axis(0, 0.95, "weight", domain=[0.36, 1], tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
+        xaxis2=axis(-0.7, LAST + 0.7, "position", anchor="y2", tickvals=list(range(0, LAST + 1, 5))),
+        yaxis2=axis(-0.5, 1.6, domain=[0, 0.18], visible=False),
+    )
+    return dict(data=data, layout=layout), {"first": row[0], "second": row[3], "sum": sum(row)}
+
+
+shift = explorable(
+    _shift,
+    id="four_places.shift",
+    title="One sentence, a method at each place",
+    alt="Five words, the dog bit the man, with a bar over each: what the last word, man, gives to it. A sixth, hatched "
+    "bar is what it gives to no word. Dotted lines mark the weights without position, the same for both “the”. "
+    "Below, the sentence as five squares on a line of positions from 0 to 20: drag its first word along. The "
+    "buttons choose at which of the four places position enters, by one method each.",
+    readout="first “the” {first:.3f} · second “the” {second:.3f} · all words {sum:.3f}",
+    handles={"first word": "start"},
+    place=slider(list(METHOD), label="place"),
+    start=slider(range(LAST + 2 - len(SENTENCE)), label="first word stands at", play=True),
+)
+
+if __name__ == "__main__":
+    for path in write(Path(__file__).parents[1] / "_static"):
+        print(path.name)

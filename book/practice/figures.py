@@ -1,0 +1,165 @@
+r"""Explorables on position ids: which tokens and pairs they are wrong for, and what that costs a trained model."""
+
+import functools
+import math
+
+import torch
+
+from posenc.lab.experiments import load_results, mean_and_spread
+from posenc.lab.explore import DIVERGING, explorable, slider
+from posenc.lab.explore.parts import axis, bars, dots, heat, label, level, signed, upright
+from posenc.methods import METHODS
+
+load = functools.cache(load_results)
+
+TOKENS = 8
+DECODING, PADDING, PACKING = "a cache", "padding", "packing"
+PARTS = {DECODING: ("cached", "new"), PADDING: ("pads", "text"), PACKING: ("text A", "text B")}
+WRONG, MENDED = "wrong", "mended"
+
+
+def given(situation, n):
+    r"""Names, ids and visible pairs of TOKENS tokens, as they should be and as they go wrong.
+
+    n: tokens in the cache, pads, or tokens of the first text.
+    Returns: (names, right ids, wrong ids, right pairs, wrong pairs); ids [T], pairs [T, T] bool.
+    """
+    index = torch.arange(TOKENS)
+    causal = index[:, None] >= index[None, :]
+    if situation == DECODING:  # begun anew at 0, and a causal mask aligned at the top left
+        names = [f"old {i}" for i in range(n)] + [f"new {i}" for i in range(TOKENS - n)]
+        own = torch.where(index < n, index, index - n)
+        top_left = torch.where(index[:, None] < n, causal, index[:, None] - n >= index[None, :])
+        return names, index, own, causal, top_left
+    if situation == PADDING:  # counted by index, and the pads not hidden
+        names = ["pad"] * n + [f"word {i}" for i in range(TOKENS - n)]
+        real = index >= n
+        return names, (index - n).clamp(min=0), index, causal & real & real[:, None], causal & real[:, None]
+    names = [f"A {i}" for i in range(n)] + [f"B {i}" for i in range(TOKENS - n)]
+    same = (index[:, None] < n) == (index[None, :] < n)
+    return names, torch.where(index < n, index, index - n), index, causal & same, causal
+
+
+def _ids(situation, ids, mask, n):
+    names, right, wrong, seen_right, seen_wrong = given(situation, n)
+    positions = right if ids == MENDED else wrong
+    visible = seen_right if mask == MENDED else seen_wrong
+    counts = torch.tensor([name != "pad" for name in names])  # a pad's own id is nobody's business
+    off = torch.where(counts, positions - right, torch.zeros_like(right))
+    offset = (positions[:, None] - positions[None, :]) - (right[:, None] - right[None, :])
+    shown = torch.where(visible & seen_right, offset.double(), math.nan)
+    extra, missing = ((a & ~b).nonzero().T.flip(0) for a, b in ((visible, seen_right), (seen_right, visible)))  # x, y
+    broken = (torch.nan_to_num(shown) != 0).nonzero().tolist()
+    cells, (y, x) = list(range(TOKENS)), zip(*broken) if broken else ([], [])
+    asks, key, thick = "token %{y:d}", "token %{x:d}", dict(line=dict(width=2))
+    words = dict(type="scatter", mode="text", hoverinfo="skip", showlegend=False)
+    unseen = f"{asks} does not see {key}, and must"
+    shades = dict(zmin=-10, zmax=10, colorscale=DIVERGING, xgap=2, ygap=2, showscale=False)
+
+    def said(name, values, y, which, color, form="{}"):
+        words = [form.format(value) for value, wanted in zip(values, which) if wanted]
+        return label(name, [n for n in cells if which[n]], [y] * len(words), words, color, "middle center")
+
+    own, wanted = ([p if real else "–" for p, real in zip(ids.tolist(), counts)] for ids in (positions, right))
+    data = [
+        heat("offset off by", cells, cells, shown, hover=f"{asks} asks {key}: offset off by %{{z}}", **shades),
+        dict(words, name="by how much", x=x, y=y, text=[signed(shown[q, k]) for q, k in broken]),
+        dots("seen, must not be", *extra, "red", 9, "x", hover=f"{asks} sees {key}, and must not"),
+        dots("hidden, must be seen", *missing, "purple", 10, "circle-open", marker=thick, hover=unseen),
+        said("right ids", wanted, -2.1, [True] * TOKENS, "gray"),
+        said("ids that are right", own, -1.1, (off == 0).tolist(), "ink"),
+        said("ids that are wrong", own, -1.1, (off != 0).tolist(), "orange", "<b>{}</b>"),
+        level("border of the queries", n - 0.5, -0.5, TOKENS - 0.5, "ink", 2, "dash"),
+        upright("border", n - 0.5, TOKENS - 0.5, -2.7, "ink", 2, "dash"),
+    ]
+    middles, parts = [(n - 1) / 2, (n + TOKENS - 1) / 2], list(PARTS[situation])
+    plain = dict(showgrid=False, zeroline=False, ticks="")
+    below = dict(text="token as a key; a number: offset off by", standoff=2)
+    layout = dict(
+        height=460,
+        margin=dict(l=64, r=8, b=40),
+        xaxis=axis(-0.6, TOKENS - 0.4, below, tickvals=middles, ticktext=parts, tickangle=0, **plain),
+        yaxis=axis(
+            TOKENS - 0.4, -2.8, tickvals=[-2.1, -1.1, *middles], ticktext=["right id", "its id", *parts], **plain
+        ),
+    )
+    return dict(data=data, layout=layout), {
+        "tokens": int((off != 0).sum()),
+        "ids": "id" if (off != 0).sum() == 1 else "ids",
+        "pairs": len(broken),
+        "offsets": "offset" if len(broken) == 1 else "offsets",
+        "seen": extra.shape[1],
+        "hidden": missing.shape[1],
+    }
+
+
+ids = explorable(
+    _ids,
+    id="practice.ids",
+    title="Whose ids are wrong?",
+    alt="Eight tokens, the right id of each in gray and the id it has below, bold and orange where it is wrong. Under "
+    "them a square of queries and keys: a colored cell with a number is a visible pair whose offset is off by so "
+    "much, a plain gray one is right; a cross marks a pair that is seen and must not be, a ring one that is "
+    "hidden and must be seen. Drag the dashed line, the border between the cached and the new tokens, the pads "
+    "and the text, or two texts.",
+    readout="{tokens:d} wrong {ids} · {pairs:d} wrong {offsets} · mask: {seen:d} too many, {hidden:d} too few",
+    handles={"border": "n"},
+    situation=slider([DECODING, PADDING, PACKING], label="situation"),
+    ids=slider([WRONG, MENDED], label="ids"),
+    mask=slider([WRONG, MENDED], label="mask"),
+    n=slider(range(1, TOKENS), label="tokens before the border", default=5),
+)
+
+
+NEW, ALL = "new tokens only", "all tokens"
+OFF = (0, 1, 2, 4, 8, 16, 32)
+FREE = 0.05  # nats that count as nothing
+
+
+def added(method, which, off):
+    r"""What ids that are `off` by so much add to each seed's loss; nothing where the method refuses them."""
+    results = load("practice")
+    kind, known, wanted = ("new", "offsets", -off) if which == NEW else ("all", "shifts", off)
+    place, zero = results[known].index(wanted), results[known].index(0)
+    rows = results["methods"][method][kind]
+    return [] if any(row[place] is None for row in rows) else [row[place] - row[zero] for row in rows]
+
+
+def _wrong_ids(which, off):
+    methods = list(load("practice")["methods"])[::-1]  # a list of bars is drawn from below
+    losses = {method: added(method, which, off) for method in methods}
+    mean = {method: mean_and_spread(row)[0] if row else math.nan for method, row in losses.items()}
+    at = {method: place for place, method in enumerate(methods)}
+    seeds = [(value, at[method]) for method, row in losses.items() for value in row]
+    added_words = "%{x:.3f} nats added, mean of the seeds"
+    top = max(max(added(method, kind, o), default=0) for kind in (NEW, ALL) for method in methods for o in OFF)
+    data = [
+        bars("mean", [*mean.values()], [*at.values()], "orange", hover=added_words, orientation="h"),
+        dots("each seed", *zip(*seeds), "ink", 6, "circle-open", hover="one seed: %{x:.3f} nats"),
+    ]
+    titles = [METHODS[method].title for method in methods]
+    layout = dict(
+        height=460,
+        xaxis=axis(-0.08 * top, 1.05 * top, "added to the loss, nats"),
+        yaxis=axis(-0.6, len(methods) - 0.4, tickvals=list(at.values()), ticktext=titles),
+    )
+    paid = {method: value for method, value in mean.items() if not math.isnan(value)}
+    most = max(paid, key=paid.get)
+    return dict(data=data, layout=layout), {
+        "most": "nobody pays" if off == 0 else f"{METHODS[most].title} {signed(paid[most], 2)}",
+        "spared": sum(value < FREE for value in paid.values()),
+        "refused": len(mean) - len(paid),
+    }
+
+
+wrong_ids = explorable(
+    _wrong_ids,
+    id="practice.wrong_ids",
+    title="What do wrong ids cost?",
+    alt="A bar for each method: what is added to the loss of a trained model when position ids are off by the chosen "
+    "number, with a ring for each seed. When all ids are moved, relative methods have no bar; when only the new "
+    "tokens' ids are off against their prefix, those that read positions do.",
+    readout="most: {most} · {spared:d} pay less than 0.05 · {refused:d} refuse",
+    which=slider([NEW, ALL], label="ids off"),
+    off=slider(OFF, label="off by, tokens", default=32, play=True),
+)

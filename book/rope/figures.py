@@ -1,0 +1,191 @@
+r"""Explorables of the RoPE chapter."""
+
+import math
+from functools import cache
+
+import torch
+
+from posenc import rope
+from posenc.lab.experiments import load_results
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore.parts import arrow, axis, dots, held, label, level, line, number, path, upright
+from posenc.lab.short_long import short_long
+
+PAIRS = 8  # pairs of lanes in the plane: D = 16
+
+
+LAST = 36  # the last token that query or key reaches
+SPEEDS = rope.inv_freq(2 * PAIRS, dtype=torch.float64)
+SLOW = 4  # a token turns this pair and those after it by less than a degree: nothing to take in hand
+
+
+@cache
+def _content():
+    r"""A query and a key before rotation, [2, PAIRS, 2]: every pair of the query has length 1.3, of the key 1."""
+    phase = 2 * math.pi * torch.rand(2, PAIRS, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    lengths = torch.tensor([1.3, 1.0], dtype=torch.float64)
+    return torch.stack((phase.cos(), phase.sin()), dim=-1) * lengths[:, None, None]
+
+
+@cache
+def _turned(which, position, rotate):
+    r"""The query (0) or the key (1) turned to `position`, by the interleaved layout: [PAIRS, 2]."""
+    flat = _content()[which].reshape(1, -1)
+    return rotate(flat, torch.tensor([position], dtype=torch.float64), SPEEDS).view(PAIRS, 2)
+
+
+@cache
+def _scores_at(distance, rotate):
+    r"""The score of each pair, the query `distance` tokens after the key: [PAIRS]."""
+    return (_turned(0, distance, rotate) * _content()[1]).sum(-1)
+
+
+@cache
+def _wave(rotate):
+    r"""Distances -LAST .. LAST in half tokens, and the score of each pair there: [n], [n, PAIRS]."""
+    distances = torch.arange(-2 * LAST, 2 * LAST + 1, dtype=torch.float64) / 2
+    return distances, torch.stack([_scores_at(d, rotate) for d in distances.tolist()])
+
+
+def _tip(name, end, color, symbol, pair):
+    """The end of an arrow, to take in hand where its pair is not a slow one."""
+    return held(name, *end.tolist(), color, symbol, 6) | ({} if pair < SLOW else dict(x=[], y=[]))
+
+
+def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
+    at_q, at_k = m + shift, n + shift
+    q, k = _turned(0, at_q, rotate)[pair], _turned(1, at_k, rotate)[pair]
+    distances, wave = _wave(rotate)
+    scores = _scores_at(m - n, rotate)
+    score = number(scores[pair].item(), 3)
+    blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
+    right, grip = dict(xaxis="x2", yaxis="y2"), dict(size=[0, 0, 12], color=purple, opacity=1)
+    drag = dict(mode="lines+markers+text", text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"], cliponaxis=False)
+    side, spline = "right" if at_q + at_k < LAST else "left", dict(line=dict(shape="spline"))
+    drag |= dict(textposition=f"bottom {side}", textfont=dict(size=12, color=purple))
+    data = [
+        arrow("query, turned", q, blue, 4),
+        arrow("key, turned", k, orange, 4, "5px,3px"),
+        _tip("end of the query", q, blue, "circle", pair),
+        _tip("end of the key", k, orange, "diamond", pair),
+        label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center", cliponaxis=False),
+        label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center", cliponaxis=False),
+        level("score", scores[pair].item(), 0, LAST, green, 5, **right),
+        line("score of this query by the key's place", at_q - distances, wave[:, pair], "ink", 2, **spline, **right),
+        label("wave's name", LAST / 2, 1.95, "score with a key at each place", "ink", "middle center", **right),
+        label("its number", -1, 1.8, f"<b>score {score}</b>", green, "middle left", cliponaxis=False),
+        upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
+        upright("query's place", at_q, -1.75, 1.5, blue, **right),
+        # a level line would be held anywhere, and moved up and down
+        path("bracket", [at_k, at_q, (at_q + at_k) / 2], [-1.75, -1.75, -1.8], purple, 3, marker=grip, panel=2) | drag,
+    ]
+    circles = [
+        dict(type="circle", x0=-r, x1=r, y0=-r, y1=r, line=dict(color=COLORS["gray"], width=1), layer="below")
+        for r in (1, 1.3)
+    ]
+    plane = dict(showticklabels=False, showgrid=False, zeroline=False, constrain="domain")
+    # a larger circle: it is taken in hand
+    phone = dict(yaxis=axis(-1.8, 1.9, domain=[0.48, 1]), yaxis2=axis(-3, 2.3, domain=[0, 0.44]), margin=dict(l=8, r=8))
+    phone |= dict(xaxis=dict(domain=[0, 1], title=dict(text="")), xaxis2=dict(domain=[0, 1]))
+    layout = dict(
+        height=400,
+        showlegend=False,
+        margin=dict(l=16, t=10),
+        shapes=circles,
+        xaxis=dict(plane, range=[-2.1, 2.1], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
+        yaxis=dict(plane, range=[-1.95, 2.1], scaleanchor="x"),
+        xaxis2=axis(-1, LAST + 1, "place in the text", domain=[0.56, 1], anchor="y2"),
+        yaxis2=axis(-2.4, 2.4, anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
+        meta=dict(phone=phone),
+    )
+    whole = number(scores.sum().item(), 3)
+    return dict(data=data, layout=layout), {"distance": number(m - n, 0), "score": score, "whole": whole}
+
+
+_QUERY, _KEY, _APART = ("m", "shift"), ("n", "shift"), ("m", "-n")
+rotation_invariance = explorable(
+    _invariance,
+    id="rope.rotation_invariance",
+    title="Two vectors turn, their score stays",
+    alt="At the left, one pair of lanes as a plane: a query arrow and a dashed key arrow from the origin, each turned "
+    "by its place in the text. At the right, the places: an upright line for the query, a dashed one for the key, a "
+    "bracket between them, and the wave of scores that this query has with a key at each place. The wave crosses the "
+    "key's line at the level green line, the score. Drag the bracket: arrows, lines and wave move on, and the green "
+    "line stays. Drag one arrow alone, and it goes up or down; the arrows of slow pairs hardly turn, and cannot be "
+    "dragged.",
+    readout="distance {distance} · score of this pair {score} · all 8 pairs: {whole}",
+    handles={"bracket": "shift", "end of the query": "m", "end of the key": "n"},
+    depends={
+        **dict.fromkeys(("query, turned", "end of the query", "q"), [_QUERY, "pair"]),
+        **dict.fromkeys(("key, turned", "end of the key", "k"), [_KEY, "pair"]),
+        **dict.fromkeys(("score", "its number", "readout.score"), [_APART, "pair"]),
+        **dict.fromkeys(("readout.distance", "readout.whole"), [_APART]),
+        "score of this query by the key's place": [_QUERY, "pair"],
+        "query's place": [_QUERY],
+        "key's place": [_KEY],
+        "bracket": [_QUERY, _KEY],
+    },
+    shift=slider(range(0, LAST - 11), label="shift of both positions", play=True),
+    m=slider(range(13), label="query position m", default=7),
+    n=slider(range(13), label="key position n", default=3),
+    pair=slider(range(PAIRS), label="pair of lanes i", default=1),
+)
+
+
+TRAINED = load_results("rope_heads")
+SHOWN = 160  # distances that are drawn: two and a half times the training length, and wide enough for a phone
+PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 88, 96, 104, 112, 121, 128, 136, 144, 152, 159]
+
+
+HEADS = ["layer {layer}, head {head}".format(**head) for head in TRAINED["heads"]]
+#: Mean and spread of every trained head's scores by distance: [heads, SHOWN].
+MEANS, SPREADS = (
+    torch.tensor([h[key][:SHOWN] for h in TRAINED["heads"]], dtype=torch.float64) for key in ("mean", "std")
+)
+
+
+def _trained_head(head, distance):
+    mean, spread, length = MEANS[head], SPREADS[head], TRAINED["settings"]["length"]
+    distances, band = torch.arange(len(mean)), torch.cat((mean + spread, (mean - spread).flip(0)))
+    high = math.ceil((MEANS.abs() + SPREADS).max() / 2) * 2
+    data = [
+        line("mean ± spread", torch.cat((distances, distances.flip(0))), band, "sky", 0, fill="toself"),
+        line("mean score", distances, mean, "ink", 2.5, hover="distance %{x}: mean %{y:.2f}<extra></extra>"),
+        upright("training length", length, -high, high, "gray", 1.5, "dashdot"),
+        label("shown", length - 4, -0.94 * high, "← trained", "gray", "middle left"),
+        label("not shown", length + 4, -0.94 * high, "never seen →", "gray", "middle right"),
+        level("highest in training", mean[:length].max(), 0, SHOWN, "orange", 1.5, "dash"),
+        label("its name", 4, 0.92 * high, "- - highest here", "orange", "middle right"),
+        dots("here", [distance], [mean[distance]], "green", 14, "diamond"),
+    ]
+    layout = dict(
+        height=400,
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=axis(-3, len(mean), "distance m − n, in tokens"),
+        yaxis=axis(-high, high, "score q · k / √D"),
+    )
+    return dict(data=data, layout=layout), {
+        "distance": distance,
+        "score": number(mean[distance].item(), 1),
+        "wide": number(spread[distance].item(), 1),
+        "peak": int(mean[:length].argmax()),
+        "beyond": length + int(mean[length:].argmax()),
+    }
+
+
+trained_head = explorable(
+    _trained_head,
+    id="rope.trained_head",
+    title="What training makes of it",
+    alt="The mean score of a trained head against distance, in a band of one spread, up to two and a half times the "
+    "training length. Within the training length it peaks a token or two away, up to the dashed line, and falls; past "
+    "the upright line, at distances that training never showed, it comes back up in waves. A diamond is dragged along "
+    "the curve.",
+    readout="distance {distance}: {score} ± {wide} · peak: {peak} in training · {beyond} beyond",
+    handles={"here": "distance"},
+    head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=HEADS.__getitem__),
+    distance=slider(PLACES, label="distance m − n", default=1),
+)
+
+longer = short_long("rope", "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level.")

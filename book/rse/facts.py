@@ -1,0 +1,214 @@
+r"""What the RSE chapter computes behind its prose: a picture of the stick, and the tables of its experiment."""
+
+import functools
+import math
+
+import torch
+
+import posenc
+from posenc import stickbreaking
+from posenc.chapters.exposb import ablation
+from posenc.lab.experiments import SWEEPS, load_results, mean_and_spread, verdict
+from posenc.lab.experiments.plots import plot_parts
+from posenc.lab.write import finish, pm, rate_tried, signed_pm, table
+
+BITES = (0.30, 0.25, 0.40, 0.35, 0.50)  # the report's worked example
+SHADES = ("#0072b2", "#005a8f", "#1f7db0", "#00486f", "#3d8fc0")
+GRAY = "#6b7280"
+ARMS = {
+    "nope": "no position",
+    "rse_penalty": "penalty alone",
+    "rse_stick": "stick alone, key 0 first",
+    "rse_softmax": "rotation and penalty, softmax: the fallback",
+    "rse": "RSE, key 0 first",
+    "rse_recent": "RSE, last key first",
+    "stickbreaking": "stick-breaking, as in its chapter",
+}
+TRAINED_RATES = {"rse": "key 0 first", "rse_recent": "last key first", "rse_softmax": "softmax"}
+
+
+def pieces(order: str) -> tuple[list[float], float]:
+    r"""What each key of the worked example takes in this order, and what is left."""
+    logits = torch.logit(torch.tensor(BITES, dtype=torch.float64))
+    visible = torch.ones(1, len(BITES), dtype=torch.bool)
+    weights, left = stickbreaking.weigh(logits[None], visible, order, return_remainder=True)
+    return weights[0].tolist(), left.item()
+
+
+def stick_figure():
+    r"""The same bites, taken in two orders: a bar of length one each."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(4.4, 2.1), layout="constrained")
+    for y, order in ((1, "first"), (0, "recent")):
+        weights, left = pieces(order)
+        keys, start = range(len(BITES)), 0.0
+        for j in keys if order == "first" else reversed(keys):
+            axes.barh(y, weights[j], left=start, color=SHADES[j], edgecolor="white", height=0.7)
+            if weights[j] > 0.08:
+                words = dict(color="white", ha="center", va="center", rotation=90 * (weights[j] < 0.15))
+                axes.text(start + weights[j] / 2, y, f"key {j}\n{weights[j]:.3f}", **words)
+            start += weights[j]
+        axes.barh(y, left, left=start, color=GRAY, edgecolor="white", height=0.7)
+    axes.set(xlim=(0, 1), yticks=[1, 0], xlabel="share of the stick")
+    axes.set_yticklabels(["key 0 first\n(the report)", "last key first"])
+    for side in ("top", "left", "right"):
+        axes.spines[side].set_visible(False)
+    return finish(figure)
+
+
+def weights_of(z, order: str = "first") -> torch.Tensor:
+    r"""Weights of one query that sees all keys with these logits [n]."""
+    return stickbreaking.weigh(z[None], torch.ones(1, len(z), dtype=torch.bool), order)[0]
+
+
+@functools.cache
+def found(back: int, rate: float = 0.0, keys: int = 512) -> float:
+    r"""What a match so far back gets, last key first, where all others say no and a token of distance costs `rate`."""
+    z = torch.full((keys,), -12.0, dtype=torch.float64)
+    z[-1 - back] = 3.0
+    return weights_of(z - rate * torch.arange(keys - 1, -1, -1), "recent")[-1 - back].item()
+
+
+def print_found(rate: float = 0.05) -> None:
+    r"""The weight of one match at three distances, by a stick and by a stick with a penalty."""
+    print(f"match at     stick   stick, {rate} a token")
+    for back in (3, 30, 300):
+        print(f"{back:4} back {found(back):10.3f} {found(back, rate):15.3f}")
+
+
+def near_share(rate: float) -> str:
+    r"""What the 8 nearest of 512 keys alike hold, key 0 first: the same for 4096. Errors: AssertionError if not."""
+    shares = []
+    for keys in (512, 4096):
+        shares.append(f"{weights_of(-rate * torch.arange(keys - 1, -1, -1, dtype=torch.float64))[-8:].sum():.3f}")
+    assert shares[0] == shares[1], shares
+    return shares[0]
+
+
+def first_numbers() -> dict[str, str]:
+    r"""What the first reading cites: how little distance counts, where the hill is, how fast the rate learns."""
+    plain = [found(back) for back in (3, 30, 300)]
+    return {
+        "no_distance": f"{max(plain) - min(plain):.4f}",
+        "hill_tenth": f"{-math.log(math.expm1(0.1)) / 0.1:.0f}",
+        "thin_high": near_share(0.7),
+        "thin_low": near_share(0.1),
+        "verdict": verdict(load_results("train_short_test_long"), "rse").words,
+        "common": f"{rate_tried('rse', 0.006, 1):.2f}",
+        "chosen": f"{rate_tried('rse', 0.006, 10):.2f}",
+    }
+
+
+def check_hand() -> None:
+    r"""Hold the pieces of *By hand* against posenc, in both orders. Errors: AssertionError."""
+    k = torch.zeros(1, 1, 3, 4, dtype=torch.float64)  # [B, H, T, D]
+    k[..., 0, 0], k[..., 1, 1], k[..., 2, 1] = -math.log(12), -math.log(2), 1.0
+    q = torch.zeros_like(k)
+    q[..., 0] = 2.0
+    places = torch.arange(3) * math.pi / 2
+    for order, by_hand in (("first", [0.75, 0.05, 0.1]), ("recent", [0.3, 0.1, 0.5])):
+        encoding = posenc.make("rse", head_dim=4, rate=2 / math.pi * math.log(2), order=order).double()
+        weights = posenc.attention(q, k, k, encoding, pos_q=places, return_weights=True)[1][0, 0, 2].detach()
+        torch.testing.assert_close(weights, torch.tensor(by_hand, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def check_short(weigh, dim: int = 8, tokens: int = 20, rate: float = 0.1) -> None:
+    r"""Hold the page's own lines, weigh(q, k, rate) for one head, against posenc. Errors: AssertionError."""
+    q, k = torch.randn(2, tokens, dim, generator=torch.Generator().manual_seed(0))
+    encoding = posenc.make("rse", head_dim=dim, rate=rate)
+    expected = posenc.attention(q[None, None], k[None, None], k[None, None], encoding, return_weights=True)[1]
+    weights, rest = weigh(q, k, rate)
+    torch.testing.assert_close(weights, expected[0, 0].detach())
+    torch.testing.assert_close(weights.sum(-1) + rest, torch.ones(tokens))
+
+
+def card_figure(keys: int = 128):
+    r"""The card's picture: the weights of one query over keys alike, key 0 first, for three rates."""
+    import matplotlib.pyplot as plt
+
+    back = torch.arange(keys - 1, -1, -1, dtype=torch.float64)
+    figure, panels = plt.subplots(1, 3, figsize=(4.4, 1.6), layout="constrained")
+    for axes, rate in zip(panels, (0.0, 0.05, 0.7)):
+        axes.fill_between(range(keys), weights_of(-rate * back), color="#0072b2", step="mid")
+        axes.set(title=rf"$\lambda$ = {rate:g}", xlabel="key", xlim=(-2, keys), ylim=(0, None))
+    panels[0].set_ylabel("weight")
+    return finish(figure)
+
+
+def predictions():
+    r"""What was predicted of each part, and why."""
+    claims = SWEEPS["ablation_text"].predictions
+    return table(["arm", "loss", "why"], [[words, *claims[arm][:2]] for arm, words in ARMS.items()])
+
+
+def parts_figure():
+    r"""Loss of each part, at the training length and at the longest."""
+    return plot_parts(ablation.text(), {"rope": "rotation alone"} | ARMS)
+
+
+def parts_numbers() -> dict[str, str]:
+    r"""What the reading of the parts cites. Errors: AssertionError where it says more than the runs do."""
+    first, last = ablation.ends()
+    order, softmax = ablation.beside("rse", first, "rse_recent"), ablation.beside("rse_softmax", last)
+    assert order[0] > 5 * order[1] and softmax[0] < -5 * softmax[1]  # the order decides; the penalty helps far out
+    assert ablation.beside("rse_stick", first)[0] > ablation.beside("nope", first)[0] > 0.5
+    for column in (first, last):
+        assert min(("rope", *ARMS), key=lambda arm: ablation.loss(arm, column)) == "stickbreaking"
+    needle = ablation.needle()["methods"]
+    far = {arm: sum(needle[arm]["scores"]["far"]) / len(needle[arm]["scores"]["far"]) for arm in ("rope", *ARMS)}
+    assert max(far[arm] for arm in ("nope", "rse_stick", "stickbreaking")) < 0.1 < far["rse_penalty"] < far["rope"]
+    assert min(far[arm] for arm in ("rope", "rse", "rse_softmax", "rse_recent")) > 0.5
+    return {
+        "order": signed_pm(*order),
+        "stick_gain": signed_pm(*ablation.beside("stickbreaking", first, "rse_recent")),
+        "softmax_long": signed_pm(*softmax),
+    }
+
+
+@functools.cache
+def trained() -> dict[str, dict[str, torch.Tensor]]:
+    r"""{arm: quantity at a time [seeds, layers]}: "rate" after training, "content" before and after it."""
+    found = {}
+    for arm in TRAINED_RATES:
+        runs = load_results("rse_rates")["arms"][arm]
+        grids = {"before": ("before", "content"), "after": ("after", "content"), "rate": ("after", "rate")}
+        grids = {name: [seed[key] for seed in runs[when]] for name, (when, key) in grids.items()}
+        found[arm] = {name: torch.tensor(grid, dtype=torch.float64) for name, grid in grids.items()}
+    return found
+
+
+def mean_distance() -> float:
+    r"""Mean distance of all visible pairs, in tokens."""
+    return (load_results("rse_rates")["settings"]["length"] - 1) / 3
+
+
+def rates_table():
+    r"""A row for each arm: its rates by layer, its contents before and after, what distance costs on average."""
+    rows = []
+    for arm, words in TRAINED_RATES.items():
+        grid = trained()[arm]
+        by_layer = ", ".join(pm(layer, 3) for layer in grid["rate"].T.tolist())
+        contents = (signed_pm(*mean_and_spread(grid[when].flatten().tolist())) for when in ("before", "after"))
+        rows.append([words, by_layer, *contents, f"{grid['rate'].mean() * mean_distance():.2f}"])
+    head = ["arm", r"$\lambda$ by layer", "mean content before", "after", r"$\lambda$ times the mean distance"]
+    return table(head, rows)
+
+
+def rates_numbers() -> dict[str, str]:
+    r"""What the reading of the rates cites. Errors: AssertionError where it says more than the runs do."""
+    rate, fell = trained()["rse"]["rate"], trained()["rse"]["before"] - trained()["rse"]["after"]
+    rise = ((rate.max() - 0.01) * mean_distance()).item()  # of the penalty; every rate starts at 0.01
+    recent, softmax = (trained()[arm]["rate"] for arm in ("rse_recent", "rse_softmax"))
+    assert recent.max() < 0.01 < rate.min() < rate.max() < softmax.min()
+    assert fell.min() > 5 * rise  # contents fell by more than the penalty rose
+    content = trained()["rse"]["after"]
+    assert ((rate >= torch.log1p(content.exp())) == torch.tensor([False, True, True])).all()  # which layers are local
+    hill = (content[:, 0] - torch.log(torch.expm1(rate[:, 0]))) / rate[:, 0]
+    assert hill.min() > 3 * mean_distance() + 1  # in the first layer it lies beyond the text
+    top, deep = fell[:, 0], fell[:, 1:]
+    return {
+        "fell_top": f"{top.min():.0f} to {top.max():.0f}",
+        "fell_deep": f"{deep.min():.0f} to {deep.max():.0f}",
+        "raised": f"{rise:.2f}",
+    }

@@ -1,0 +1,5 @@
+import sys
+
+from posenc.lab.check.grade import main
+
+sys.exit(main())

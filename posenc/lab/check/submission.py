@@ -1,0 +1,62 @@
+"""What a student hands to the checks of a lab: each function is judged at once, and kept for the graded tests."""
+
+import functools
+import sys
+from collections.abc import Callable
+
+from posenc.lab.check.judging import judge
+from posenc.lab.check.registry import find
+
+_submissions = {}  # exercise name -> what the student wrote
+
+
+class StandIn:
+    """posenc's function in the place of a wrong one, so that a lab goes on. It can be called, and is no submission."""
+
+    def __init__(self, reference: Callable):
+        functools.update_wrapper(self, reference)
+
+    def __call__(self, *arguments, **options):
+        return self.__wrapped__(*arguments, **options)
+
+
+def check(name: str, function: Callable) -> Callable:
+    r"""Check a student's function, print one line, and return the function to go on with.
+
+    Arguments:
+        name: "lab.exercise", as in "rope.rotate".
+        function: what the student wrote. A `StandIn`, as in a check cell that is run twice, is not: what the student
+            wrote last is checked again.
+    Returns: `function` where it is right, else posenc's as a `StandIn`, so that the cells below work all the same.
+    Errors: ValueError for an unknown name. Nothing that the student's function raises.
+    """
+    exercise = find(name)
+    if isinstance(function, StandIn):
+        function = _submissions.get(name)
+    _submissions[name] = function
+    verdict = judge(exercise, function)
+    tail = "" if verdict.right else " Below, posenc's version stands in."
+    print(f"{exercise.title}: {verdict.message}{tail}")
+    return function if verdict.right else StandIn(exercise.reference)
+
+
+def submitted(name: str):
+    r"""Return what the student last gave to `check(name, ...)`, right or wrong.
+
+    Errors: ValueError for an unknown name; LookupError where `check` was not run.
+    """
+    find(name)
+    if name not in _submissions:
+        raise LookupError(f"check({name!r}, ...) has not been run")
+    return _submissions[name]
+
+
+def require(name: str) -> None:
+    r"""The graded test of an exercise: AssertionError unless what the student last gave to `check(name, ...)` is right.
+
+    Where the cell of the check is gone, or stands below, the notebook's function of that name counts.
+    Errors: ValueError for an unknown name; LookupError where there is neither.
+    """
+    exercise, own = find(name), getattr(sys.modules["__main__"], name.rpartition(".")[2], None)
+    verdict = judge(exercise, own if own is not None and name not in _submissions else submitted(name))
+    assert verdict.right, verdict.message

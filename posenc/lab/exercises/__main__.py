@@ -1,5 +1,0 @@
-import sys
-
-from posenc.lab.exercises.grade import main
-
-sys.exit(main())
