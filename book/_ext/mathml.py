@@ -65,7 +65,7 @@ def mathml(tex: str, display: bool) -> str:
 
 def colored(formula: str, page: str) -> str:
     r"""The formula with the kind of what its letters stand for on a page as their class; posenc.css has the colors."""
-    letters = SPEAKING.get(page.split("/")[1] if "/" in page else "", "")
+    letters = SPEAKING.get(page.removesuffix("/index").split("/")[-1], "")
 
     def mark(found: re.Match) -> str:
         indexed, letter = found.groups(default="")
