@@ -110,7 +110,7 @@ def test_what_only_works_in_a_window_is_gone_and_folds_are_open(tmp_path):
 def test_a_book_is_printed_and_another_refused(tmp_path, browser):
     site, to = write_site(tmp_path / "html"), tmp_path / "book.pdf"
 
-    command = [sys.executable, ROOT / "book" / "pdf.py", site, to]  # a second Playwright can't start where one runs
+    command = [sys.executable, ROOT / "book" / "_tools" / "pdf.py", site, to]  # a second Playwright can't start where one runs
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and all(count in done.stdout for count in ("2 chapters", "7 links")), done
     reader = pdf.PdfReader(to)
