@@ -71,7 +71,7 @@ class ExplorableDirective(SphinxDirective):
         figure += nodes.caption("", "", nodes.Text(shown.title))
         alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure alone</a>'
         figure += legend(shown.alt, alone)
-        page, chapter = self.env.docname.split("/")[1], shown.id.split(".")[0]
+        page, chapter = self.env.docname.removesuffix("/index").split("/")[-1], shown.id.split(".")[0]
         label = shown.id if page == chapter else f"{page}-{shown.id}"  # the chapter's own figure has the short label
         self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
@@ -165,7 +165,7 @@ def chosen(figures: dict) -> dict:
     out = {}
     for page, files in sorted(figures.items()):
         for shown in files.values():
-            if shown["id"] not in out or page.split("/")[1] == shown["id"].split(".")[0]:
+            if shown["id"] not in out or page.removesuffix("/index").split("/")[-1] == shown["id"].split(".")[0]:
                 out[shown["id"]] = page, shown
     return out
 
