@@ -73,7 +73,7 @@ test-site: $(TESTED)
 
 ## make test-browser: each page once, and the player of the figures, in Chromium (after make html)
 test-browser: $(TESTED)
-	@$(PYTEST) -m "browser and not weekly" tests/site tests/book tests/lab
+	@$(PYTEST) -m "browser and not weekly" tests/site tests/book tests/lab book
 
 ## make test-grading: a lab through nbgrader, solved and undone
 test-grading: $(TESTED)

@@ -142,9 +142,10 @@ class Log:
             self.problems.append(f"leaves the site: {url}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def open_page(browser):
-    r"""open_page(url, dark=, scripts=, width=, height=) -> a loaded page with `page.log`; the caller closes it."""
+    r"""open_page(url, dark=, scripts=, width=, height=) -> a loaded page with `page.log`, closed after the test."""
+    contexts = []
 
     def open_(url, dark=False, scripts=True, width=1280, height=900):
         context = browser.new_context(
@@ -153,6 +154,7 @@ def open_page(browser):
             java_script_enabled=scripts,
             reduced_motion="reduce",
         )
+        contexts.append(context)
         # Nothing but this machine answers.
         context.set_default_timeout(0)  # the only clock is the limit of a whole test
         context.route(
@@ -163,4 +165,6 @@ def open_page(browser):
         page.goto(url)
         return page
 
-    return open_
+    yield open_
+    for context in contexts:
+        context.close()

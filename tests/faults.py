@@ -1,6 +1,6 @@
 r"""Fifty planted one-line faults, and whether the part of the tests that is to name each does: a measurement by hand.
 
-    python tests/faults.py [--all] [--only WORD] [--list] [--limit SECONDS]
+    python tests/faults.py [--all] [--only WORD] [--limit SECONDS]
 
 Each fault is planted in a copy of the tracked files, and its part run there: a file of tests, or for "site:PAGE" the
 book built with the fault and the tests of that page (build it first, with `make html`: the copy goes on from there).
@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,9 +110,9 @@ FAULTS = [
 
     # Figures
     Fault("book/rope/figures.py", "at_q, at_k = m + shift, n + shift", "at_q, at_k = m, n",
-          "book/rope/test_rope_figures.py"),  # a slider that moves nothing
+          "book/rope/test_rope.py"),  # a slider that moves nothing
     Fault("book/alibi/figures.py", "flat = torch.softmax(row[chosen], -1)", "flat = torch.softmax(row[0], -1)",
-          "book/alibi/test_alibi_figures.py"),  # the curve of another head
+          "book/alibi/test_alibi.py"),  # the curve of another head
 
     # Exercises and their graders
     Fault("posenc/lab/check/judging.py", "~((error <= tolerance) | (a == b) | (a.isnan() & b.isnan()))",
@@ -163,24 +162,17 @@ FAULTS = [
 # fmt: on
 
 
-def git(*arguments):
-    """What git prints."""
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
 def copied(build=False):
     """A folder with the tracked files as they are here, and what was built where that is asked for."""
     folder = Path(tempfile.mkdtemp(prefix="posenc-faults-")) / ROOT.name
-    git("clone", "-q", "--shared", "--no-checkout", ROOT, folder)  # results name commits
-    git("-C", folder, "reset", "-q")
-    names = git("ls-files", "-z")
-    for name in filter(None, names.split("\0")):
+    for command in (["clone", "-q", "--shared", "--no-checkout", ROOT, folder], ["-C", folder, "reset", "-q"]):
+        subprocess.run(["git", *command], check=True)  # results name commits
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(lambda name: (ROOT / name).is_file(), names.splitlines()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_file():
-            shutil.copy2(ROOT / name, folder / name)
-    (folder / "posenc" / "results").symlink_to("../results")  # as the installed package has it
-    (folder / ".git" / "info").mkdir(exist_ok=True)
-    (folder / ".git" / "info" / "exclude").write_text("posenc/results\n", encoding="utf-8")
+        shutil.copy2(ROOT / name, folder / name)
+    for name, place in (("results", "../results"), ("chapters", "../book")):  # as the installed package has them
+        (folder / "posenc" / name).symlink_to(place)
     if build:
         shutil.copytree(ROOT / "_build", folder / "_build", symlinks=True)
     return folder
@@ -188,16 +180,9 @@ def copied(build=False):
 
 def run(command, folder, limit, **settings):
     """(exit code, what it printed); the code is None where it ran longer than the limit."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=os.environ | SETTINGS | {"PYTHONPATH": str(folder)} | settings,
-        text=True,
-        errors="replace",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    env = os.environ | SETTINGS | {"PYTHONPATH": str(folder)} | settings
+    told = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    process = subprocess.Popen(command, cwd=folder, env=env, **told)
     try:
         out = process.communicate(timeout=limit)[0]
     except subprocess.TimeoutExpired:
@@ -206,32 +191,25 @@ def run(command, folder, limit, **settings):
     return process.returncode, out
 
 
-def answer(code, out):
-    """(word, first failing test): "fails", "passes", or why neither can be said."""
-    if code is None:
-        return "TIMEOUT", ""
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", out, re.MULTILINE)
-    if code in (1, 2) or code < 0:
-        return "fails", failed[1] if failed else f"exit code {code}"
-    if code != 0:
-        return "NO TEST", ""
-    return ("passes" if re.search(r"\d+ passed", out) else "SKIPPED"), ""
-
-
-def asked(part, folder, marks, limit):
-    """The answer of a part of the tests in this folder."""
+def answer(part, folder, marks, limit):
+    """(word, first failing test) of a part of the tests in this folder: "fails", "passes", or why neither is said."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", marks]
-    if not part.startswith("site:"):
-        there = (folder / part.split("::")[0]).exists()
-        return answer(*run([*pytest, part], folder, limit)) if there else ("NO TEST", "")
-    built = [*BOOK, "--warningiserror", "--keep-going"]
-    code, out = run(built, folder, BUILD_LIMIT, POSENC_PRESET="nano", POSENC_BOOK="1")
-    if code:
-        warning = re.search(r".*(?:WARNING|ERROR|rror:).*", out)
-        return "fails", f"the build: {warning[0].strip()[:150] if warning else code}"
-    files = [name for name in ("tests/site/test_site.py", "tests/site/test_smoke.py") if (folder / name).exists()]
-    page = f"{part.removeprefix('site:')} or not .html"  # tests of this page, and those of none
-    return answer(*run([*pytest, *files, "-k", page], folder, limit, POSENC_SITE=str(folder / "_build" / "html")))
+    if part.startswith("site:"):
+        built = [*BOOK, "--warningiserror", "--keep-going"]
+        code, out = run(built, folder, BUILD_LIMIT, POSENC_PRESET="nano", POSENC_BOOK="1")
+        if code:
+            warning = re.search(r".*(?:WARNING|ERROR|rror:).*", out)
+            return "fails", f"the build: {warning[0].strip()[:150] if warning else code}"
+        page = f"{part.removeprefix('site:')} or not .html"  # tests of this page, and those of none
+        pytest += ["tests/site/test_site.py", "tests/site/test_smoke.py", "-k", page]
+    else:
+        pytest.append(part)
+    code, out = run(pytest, folder, limit, POSENC_SITE=str(folder / "_build" / "html"))
+    if code == 0:
+        return ("passes" if re.search(r"\d+ passed", out) else "SKIPPED"), ""
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", out, re.MULTILINE)
+    word = {None: "TIMEOUT", 4: "NO TEST", 5: "NO TEST"}.get(code, "fails")
+    return word, failed[1] if failed and word == "fails" else ""
 
 
 class Measurement:
@@ -251,7 +229,7 @@ class Measurement:
             before = path.read_text(encoding="utf-8")
             path.write_text(before.replace(fault.old, fault.new), encoding="utf-8", newline="\n")
         try:
-            return asked(part, folder, self.marks, self.limit)
+            return answer(part, folder, self.marks, self.limit)
         finally:
             if folder != self.site:
                 shutil.rmtree(folder.parent, ignore_errors=True)
@@ -263,14 +241,14 @@ class Measurement:
         path = ROOT / fault.file
         if not path.exists() or path.read_text(encoding="utf-8").count(fault.old) != 1:
             return "BROKEN", f"{fault.old!r} does not stand there once"
+        if fault.part.startswith("site:") and not (ROOT / "_build" / "html" / "index.html").exists():
+            return "NO BOOK", "run `make html` first"
         if fault.part not in self.before:
             self.before[fault.part] = self.ask(fault.part)
-        before, test = self.before[fault.part]
-        if before not in ("passes", "TIMEOUT"):
-            return ("RED BEFORE" if before == "fails" else before), test
+        word, test = self.before[fault.part]
+        if word != "passes":
+            return ("RED BEFORE" if word == "fails" else word), test
         word, test = self.ask(fault.part, fault)
-        if word == "fails" and before == "TIMEOUT" and self.ask(test)[0] != "passes":
-            return "RED BEFORE", test
         return {"fails": "named", "passes": "MISSED"}.get(word, word), test
 
 
@@ -278,27 +256,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="the weekly tests too")
     parser.add_argument("--only", default="", metavar="WORD", help="faults whose file or part holds this word")
-    parser.add_argument("--list", action="store_true", help="run nothing")
     parser.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="for a part; default 300")
     options = parser.parse_args()
-    chosen = [(n, f) for n, f in enumerate(FAULTS, start=1) if options.only in f.file or options.only in f.part]
     measurement, words = Measurement("" if options.all else "not weekly", options.limit), []
-    for number, fault in chosen:
-        if options.list:
-            print(f"{number:2} {fault.file:40} {fault.part:40} {fault.old!r} -> {fault.new!r}")
-            continue
-        if fault.part.startswith("site:") and not (ROOT / "_build" / "html" / "index.html").exists():
-            words.append("NO BOOK")
-            print(f"{number:2} {fault.file:40} NO BOOK: run `make html` first", flush=True)
-            continue
-        start = time.perf_counter()
-        word, test = measurement.verdict(fault)
-        words.append(word)
-        print(f"{number:2} {fault.file:40} {word:10} {time.perf_counter() - start:6.1f} s  {test}", flush=True)
+    for number, fault in enumerate(FAULTS, start=1):
+        if options.only in fault.file or options.only in fault.part:
+            word, test = measurement.verdict(fault)
+            words.append(word)
+            print(f"{number:2} {fault.file:40} {word:10}  {test}", flush=True)
     if measurement.site:
         shutil.rmtree(measurement.site.parent, ignore_errors=True)
-    if not options.list:
-        print(f"named {words.count('named')} of {len(words)}")
+    print(f"named {words.count('named')} of {len(words)}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 #: sources of labs, which become notebooks, are in none.
 ROOMS = {
     "labs": (["book/*/lab.py", "book/_tools/labs.py"], math.inf),
-    "tests": (["tests/**/*", "book/*/test_*.py", "conftest.py"], 14950),
+    "tests": (["tests/**/*", "book/*/test_*.py", "conftest.py"], 14500),
     "kernels": (["posenc/kernels/*.py"], 2400),
     "lab": (["posenc/lab/**/*"], 8250),
     "package": (["posenc/**/*.py"], 5600),

@@ -1,13 +1,15 @@
 r"""The table of the API page: which method works in which of PyTorch's ways to run a model."""
 
+import json
+
 import pytest
 import torch
 from cases import DIM, HEADS, encoding
-from works_in import DEFINITION, WAYS, WHY_NOT, one_process, read, tried, vmapped, x
+from works_in import DEFINITION, FILE, WAYS, WHY_NOT, one_process, tried, vmapped, x
 
 import posenc
 
-TABLE = read()
+TABLE = json.loads(FILE.read_text("utf-8"))
 
 
 @pytest.fixture(scope="module", autouse=True)

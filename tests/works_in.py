@@ -1,15 +1,13 @@
 r"""Which method works in which of PyTorch's ways to run a model: the table that the API page shows.
 
-    python tests/works_in.py --write
+    python tests/works_in.py
 
 tries each and keeps what comes out in results/works_in.json; tests/test_works_in.py compares. A cell is "yes", or the
 reason why not from `WHY_NOT`; what fails and has no reason there is an error.
 """
 
-import argparse
 import contextlib
 import functools
-import json
 import tempfile
 from pathlib import Path
 
@@ -28,9 +26,8 @@ FILE = Path(__file__).resolve().parents[1] / "results" / "works_in.json"
 DEFINITION = (
     "An attention layer with each method's defaults, float32, on the CPU, against the same layer run as it is: "
     "outputs, and gradients where it trains. compile: torch.compile(fullgraph=True, dynamic=True) with the backend "
-    "`eager`, one "
-    "graph for T = 16, 33 and 2, a second one for 1. export: torch.export with T between 1 and 4096. DDP: "
-    "DistributedDataParallel, gloo, one process. FSDP2: fully_shard, one process. checkpointing: "
+    "`eager`, one graph for T = 16, 33 and 2, a second one for 1. export: torch.export with T between 1 and 4096. "
+    "DDP: DistributedDataParallel, gloo, one process. FSDP2: fully_shard, one process. checkpointing: "
     "torch.utils.checkpoint, use_reentrant=False. vmap: torch.vmap of posenc.attention over q, k, v and gates."
 )
 ONE_BY_ONE = "no: its loop goes through the keys one by one, so that each length is a graph of its own"
@@ -122,14 +119,8 @@ def vmapped(name, impl="auto"):
     near(torch.vmap(run)(*given), torch.stack([run(*one) for one in zip(*given)]))
 
 
-WAYS = {
-    "compile": compiled,
-    "export": exported,
-    "DDP": ddp,
-    "FSDP2": fsdp2,
-    "checkpointing": checkpointed,
-    "vmap": vmapped,
-}
+WAYS = {"compile": compiled, "export": exported, "DDP": ddp, "FSDP2": fsdp2}
+WAYS |= {"checkpointing": checkpointed, "vmap": vmapped}
 
 
 def tried(name, way):
@@ -155,15 +146,12 @@ def one_process():
             torch.distributed.destroy_process_group()
 
 
-def read():
-    return json.loads(FILE.read_text("utf-8"))
-
-
-def save(table):
-    r"""Keep {method: {way: cell}} with where it comes from."""
+if __name__ == "__main__":
+    with one_process():
+        table = {name: {way: tried(name, way) for way in WAYS} for name in posenc.METHODS}
     whole = {
         "name": "works_in",
-        "command": "python tests/works_in.py --write",
+        "command": "python tests/works_in.py",
         "commit": commit_of("posenc"),
         "versions": f"torch {torch.__version__}, posenc {posenc.__version__}",
         "machine": cpu_model(),
@@ -172,16 +160,3 @@ def save(table):
         "table": table,
     }
     write_json(FILE, whole)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="keep the table in results/works_in.json")
-    write = parser.parse_args().write
-    table = {}
-    with one_process():
-        for name in posenc.METHODS:
-            table[name] = {way: tried(name, way) for way in WAYS}
-            print(name, table[name], flush=True)
-    if write:
-        save(table)

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from posenc.chapters.comrope import facts as page
+from posenc.chapters.comrope import figures
 from posenc.rotate.comrope import comrope
-from posenc.rotate.liere import liere, skew
+from posenc.rotate.liere import liere, rotation, skew
 
 
 def test_generators_that_do_not_commute_or_are_not_skew_are_not_relative():
@@ -28,3 +29,11 @@ def test_commuting_generators_are_planes_of_mixed_rope(form, block):
         assert (freqs.abs().min(0)[0] < 1e-12).all() and (freqs.abs().max(0)[0] > 1e-6).all()
     if block == 3:  # one lane of three never turns
         assert int((freqs.abs().max(0)[0] < 1e-9).sum()) == 4
+
+
+def test_walks_are_products_and_the_cross_is_not():
+    row, column, both = rotation(torch.tensor([[2.0, 0], [0, 3], [2, 3]], dtype=torch.float64), figures.generators(60))
+    start = torch.tensor(figures.VECTOR, dtype=torch.float64)
+    torch.testing.assert_close(figures.walk(2, 3, 60, True)[-1], column[0] @ row[0] @ start)
+    torch.testing.assert_close(figures.walk(2, 3, 60, False)[-1], row[0] @ column[0] @ start)
+    assert (both[0] @ start - column[0] @ row[0] @ start).norm() > 0.05

@@ -1,10 +1,9 @@
-"""What the chapter on CoPE computes beside its text: a head made by hand, checks that can fail, and comparisons."""
+"""What the chapter on CoPE computes beside its text: a head made by hand, positions that are sums."""
 
 import pytest
-import torch
 
-from posenc.bias.cope import positions
 from posenc.chapters.cope import facts as page
+from posenc.chapters.cope import figures
 
 
 def test_the_head_made_by_hand_finds_the_previous_sentence_in_both():
@@ -15,7 +14,10 @@ def test_the_head_made_by_hand_finds_the_previous_sentence_in_both():
         assert p[starts[-2]] == pytest.approx(2, abs=0.05)
 
 
-def test_the_checks_see_positions_that_are_off(monkeypatch):
-    q, k, e = (torch.randn(n, 8, dtype=torch.float64) for n in (9, 9, 5))
-    monkeypatch.setattr(page, "positions", lambda s, visible: positions(s, visible) + 0.5)
-    assert page.check_errors(q, k, e)["interpolated rows = interpolated products"] > 1e-3
+@pytest.mark.parametrize("preset", figures.PRESETS)
+@pytest.mark.parametrize("query, token, gate", [(11, 8, 0.5), (5, 0, 0.25), (11, 11, 0.0), (4, 9, 1.0)])
+def test_positions_are_sums_of_the_gates_that_are_drawn(preset, query, token, gate):
+    lines = figures.gates.evaluate(dict(preset=preset, query=query, token=token, gate=gate))
+    expected = [sum(lines["gate"]["y"][j : query + 1]) for j in range(query + 1)]
+    assert lines["gate"]["y"][token] == gate
+    assert lines["position p of each key"]["y"].tolist() == pytest.approx(expected)

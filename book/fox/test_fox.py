@@ -44,3 +44,25 @@ def test_what_is_said_of_the_first_layer_is_in_the_results():
         assert seed["newline"][0] == pytest.approx(seed["paragraph end"][0], abs=1e-5)
         later = [torch.tensor(seed[name])[1:] for name in ("newline", "paragraph end")]
         assert (later[0] - later[1]).abs().max() > 0.05
+
+
+@pytest.mark.parametrize("preset", figures.PRESETS)
+def test_gates_by_hand_draw_the_decay(preset):
+    lines = figures.gates.evaluate(dict(preset=preset, token=7, gate=0.5, query=9))
+    gates = torch.tensor(figures.PRESETS[preset], dtype=torch.float64)
+    gates[7] = 0.5
+    drawn = torch.as_tensor(lines["D"]["y"])
+    torch.testing.assert_close(drawn[:10], decay(gates.log())[9, :10])
+    assert drawn[10:].isnan().all()
+    weights = torch.as_tensor(lines["weight of each key"]["y"])
+    assert weights.sum().item() == pytest.approx(1) and (weights[10:] == 0).all()
+    assert sum(lines["readout"][name] for name in ("first", "period", "rest")) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("uneven, same", [(0.0, True), (0.5, False)])
+def test_even_gates_are_alibi_and_uneven_ones_are_not(uneven, same):
+    lines = figures.alibi.evaluate(dict(slope=0.25, uneven=uneven, query=15))
+    staircase, line = (torch.as_tensor(lines[name]["y"]) for name in ("FoX", "ALiBi"))
+    assert torch.allclose(staircase, line) is same
+    assert ("same" in lines["readout"]["words"]) is same
+    assert staircase[-1] == 0 and (staircase.diff() > 0).all()

@@ -1,11 +1,13 @@
-"""What the chapter Relative position computes beside its text, by formulas and plain loops."""
+"""What the chapter Relative position computes and draws beside its text, by formulas and plain loops."""
 
 import math
 
+import pytest
 import torch
 
 import posenc
 from posenc.chapters.relative import facts as page
+from posenc.chapters.relative import figures
 
 
 def test_shaw_as_written_by_loops():
@@ -17,3 +19,20 @@ def test_shaw_as_written_by_loops():
     w = [math.exp(x) / sum(map(math.exp, logits)) for x in logits]
     wanted = sum(w[j] * (v[1, 2, j] + values[rows[j]]) for j in range(i + 1))
     torch.testing.assert_close(page.shaw_as_written(q, k, v, encoding)[1, 2, i], wanted)
+
+
+@pytest.mark.parametrize("text", figures.TEXTS)
+def test_four_terms_add_up_to_the_sum_under_the_cross(text):
+    def drawn(term, moved=0):
+        return figures.four_terms.evaluate(dict(text=text, term=term, query=5, key=3, moved=moved))
+
+    maps = {term: torch.tensor(drawn(term)["map"]["z"]) for term in figures.CAPTIONS}
+    total = torch.stack([maps[name] for name in figures.TERMS]).sum(0) / math.sqrt(figures.LANES)
+    torch.testing.assert_close(maps["sum"], total)
+    bars, sum_bar, said = (drawn("d")[name] for name in ("terms of the pair", "sum of the pair", "readout"))
+    assert said["sum"] == pytest.approx(total[5, 3].item()) == pytest.approx(bars["x"].sum().item())
+    assert sum_bar["x"][0].item() == pytest.approx((bars["base"] + bars["x"])[-1].item())
+    assert said["weight"] == pytest.approx(total[5, :6].softmax(-1)[3].item())
+    torch.testing.assert_close(maps["c"], maps["c"][:1].expand_as(maps["c"]))
+    torch.testing.assert_close(maps["d"][1:, 1:], maps["d"][:-1, :-1], atol=1e-9, rtol=0)
+    torch.testing.assert_close(torch.tensor(drawn("b", 10_000)["map"]["z"]), maps["b"], atol=1e-6, rtol=0)

@@ -1,4 +1,4 @@
-"""What the chapter RoPE computes beside its text, by other roads."""
+"""What the chapter RoPE computes and draws beside its text, by other roads."""
 
 import math
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from posenc.chapters.rope import facts as page
+from posenc.chapters.rope import figures
 
 
 def test_the_example_by_hand_in_halves_keeps_the_scores_and_forgetting_to_reorder_does_not():
@@ -37,3 +38,18 @@ def test_a_heads_score_stops_where_all_its_pairs_do():
 def test_what_stopping_the_fast_pairs_saves_is_the_rest_of_the_rise():
     rise, less = page.rises(), float(page.lane_numbers()["fast_less"])
     assert rise["fast"] + less == pytest.approx(rise["none"], abs=1e-3)
+
+
+@pytest.mark.parametrize("pair", [0, 1, 7])
+def test_a_shift_moves_all_but_the_score_and_the_wave_meets_the_key_at_it(pair):
+    state = dict(m=7, n=3, pair=pair)
+    before, after = (figures.rotation_invariance.evaluate(state | {"shift": shift}) for shift in (0, 10))
+    assert before["readout"] == after["readout"]
+    assert before["score"]["y"] == pytest.approx(after["score"]["y"])
+    for name in ("query, turned", "key, turned"):
+        assert before[name]["x"][1] != pytest.approx(after[name]["x"][1])
+    for traces, key in ((before, 3), (after, 13)):
+        assert traces["key's place"]["x"].tolist() == [key, key]
+        wave = traces["score of this query by the key's place"]
+        (there,) = (torch.as_tensor(wave["x"]) == key).nonzero().flatten().tolist()
+        assert wave["y"][there].item() == pytest.approx(traces["score"]["y"][0])

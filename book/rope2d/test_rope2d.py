@@ -1,4 +1,4 @@
-r"""The chapter on two axes: its numbers against closed forms, the package and models in transformers."""
+r"""The chapter on two axes: its numbers and figures against closed forms, the package and transformers."""
 
 import math
 
@@ -7,6 +7,7 @@ import torch
 
 import posenc
 from posenc.chapters.rope2d import facts as page
+from posenc.chapters.rope2d import figures
 from posenc.rotate.mrope import dealt
 from posenc.rotate.rope import inv_freq, rotate
 
@@ -37,3 +38,21 @@ def test_the_solutions_on_paper():
         assert (posenc.rope2d.rotate(k, places, quarter) @ query).round().tolist() == wanted
     ids = posenc.mrope.positions_for([3, (1, 2, 3), 2, (2, 2, 2), 1])
     assert len(ids) == 20 and ids[[3, 8, 11, 18, 19]].tolist() == [[3, 3, 3], [3, 4, 5], [8, 8, 8], [9, 9, 9], [10] * 3]
+
+
+@pytest.mark.parametrize("deal", figures.DEALS)
+def test_bars_are_cosines_of_the_rotated_pair_of_tokens(deal):
+    words, row, column = 5, 2, 1
+    lines = figures.ids.evaluate(dict(words=words, row=row, column=column, deal=deal))
+    ids = posenc.mrope.positions_for([words, (1, 4, 4), 4])
+    freqs = posenc.mrope.dealt(32, base=10000.0, **figures.DEALS[deal])
+    x = torch.ones(2, 32, dtype=torch.float64)
+    key, word = posenc.rope2d.rotate(x, ids[[words + row * 4 + column, -1]], freqs, "half").view(2, 2, 16)
+    wanted = (key * word).sum(0) / 2
+    drawn = torch.full((16,), math.nan, dtype=torch.float64)
+    for name in figures.AXES:
+        bars = lines[f"cos of the angle, {name}"]
+        drawn[bars["x"].astype(int)] = torch.tensor(bars["y"])
+    torch.testing.assert_close(drawn, wanted)
+    assert lines["readout"]["score"] == pytest.approx(wanted.mean().item())
+    torch.testing.assert_close(torch.as_tensor(lines["row"]["y"]), ids[:, 1].double())

@@ -7,7 +7,6 @@ import torch
 
 import posenc
 from posenc.chapters.exposb import facts as exposb
-from posenc.chapters.gradients import facts as gradients
 from posenc.chapters.gradients.figures import logit_gradient
 from posenc.chapters.learned import facts as learned
 from posenc.chapters.practice import facts as practice
@@ -91,21 +90,6 @@ def test_gradients_row():
     assert torch.allclose(soft, wide(5 / 8, 1 / 4, -7 / 8))
     assert torch.allclose(stick, wide(1 / 12, -1 / 9, -13 / 12))
     assert torch.allclose(dq.flatten(), wide(math.log(2) / 8, 5 / 16, -7 / 16, 1 / 8))
-
-
-def test_gradients_refuse_a_parameter_without_a_formula():
-    by_autograd, ds = gradients.softmax_side(posenc.make("alibi", num_heads=gradients.H, learned=True))
-    with pytest.raises(AssertionError, match="slopes"):
-        gradients.hold("ALiBi", "", "", by_autograd, *gradients.to_qk(ds))
-
-
-def test_practice_a_method_of_the_wrong_kind_stops_the_table():
-    tokens = torch.randint(50, (1, 10))
-    padded, index, valid = torch.nn.functional.pad(tokens, (3, 0)), torch.arange(13)[None], torch.arange(13)[None] >= 3
-    by_mask = (valid.long().cumsum(1) - 1).clamp(min=0)
-    with torch.no_grad(), pytest.raises(AssertionError, match="sinusoidal"):
-        models = {"sinusoidal": practice.model_of("sinusoidal")}
-        practice.padding_table(models, padded, tokens, valid, index, by_mask, {"sinusoidal"})
 
 
 def test_practice_costs_stand_in_the_order_of_the_verdict():

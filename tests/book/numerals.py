@@ -1,6 +1,4 @@
-r"""List the numerals in the book's prose that no cell computed and no source vouches for.
-
-    python tests/book/numerals.py [book/rope/index.md ...]
+r"""The numerals in the book's prose that no cell computed and no source vouches for; test_book asks each page.
 
 A numeral is vouched for where it stands in code, in math, in a role such as {glue:text}`...` or {eq}`...`, in a
 sentence with a citation or a paragraph that ends with one, in an exercise (there numbers are given, not claimed), or is
@@ -9,10 +7,8 @@ or the name of one thing (key 0, pair 7). What is left must be listed, with a re
 """
 
 import re
-import sys
 from pathlib import Path
 
-BOOK = Path(__file__).parents[2] / "book"
 ALLOWED = Path(__file__).parent / "numerals_allowed.txt"
 
 #: Blocks whose content is not prose, or whose numbers are given rather than claimed.
@@ -84,9 +80,3 @@ def unexplained(page):
     known = [(value, words) for name, value, words, _ in allowed() if name == called(page)]
     found = numerals(page.read_text(encoding="utf-8"))
     return [each for each in found if not any(each[1] == value and words in each[2] for value, words in known)]
-
-
-if __name__ == "__main__":
-    for page in [Path(name) for name in sys.argv[1:]] or sorted([*BOOK.glob("*.md"), *BOOK.glob("*/index.md")]):
-        for number, value, sentence in unexplained(page):
-            print(f"{page}:{number}: {value}: {sentence[:150]}")

@@ -66,8 +66,7 @@ def site(tmp_path_factory):
 def page(site, open_page):
     page = open_page(site)
     yield page
-    problems, _ = page.log.problems, page.context.close()
-    assert not problems
+    assert not page.log.problems
 
 
 def box(page, number=0):
@@ -137,7 +136,6 @@ def test_a_figure_is_shown_by_its_button_or_its_address_and_the_keyboard_goes_on
     named = open_page(f"{site}#scaling.angles=factor:8")
     named.evaluate(START)
     assert not is_covered(named) and named.evaluate("posencExplorables.get('scaling.angles').state().factor") == 8
-    named.context.close()
 
 
 def test_rings_move_and_what_was_measured_comes_after_the_press(page):

@@ -40,9 +40,6 @@ def attend(family, q, k, v, tile=TILE):
     return cope.attend(q, k, v, z, tile=tile)
 
 
-# ------------------------------------------------------------------------------------------------- who starts first
-
-
 @pytest.mark.parametrize("family, module", [("softmax", softmax), ("stick", stickbreaking), ("cope", cope)])
 def test_the_rows_that_see_most_keys_start_first(monkeypatch, family, module):
     """Of each launch the first program alone is run: what it writes belongs to the longest rows of the first head."""
@@ -56,9 +53,6 @@ def test_the_rows_that_see_most_keys_start_first(monkeypatch, family, module):
     for written in (out, dq):
         assert written[0, 0, 16:].isfinite().all()
         assert written[0, 0, :16].isnan().all() and written[0, 1].isnan().all()
-
-
-# --------------------------------------------------------------------------------------- heads of queries that share
 
 
 @pytest.mark.sample(4)
@@ -89,9 +83,6 @@ def test_programs_may_share_the_heads_of_queries_on_one_head_of_keys(monkeypatch
         for one, two in zip(results[0], other):
             assert one.dtype == two.dtype and one.shape == two.shape and two.stride() == one.stride()
             torch.testing.assert_close(one, two, rtol=4 * eps, atol=20 * eps)
-
-
-# ------------------------------------------------------------------------------------------------ positions in parts
 
 
 @triton.jit

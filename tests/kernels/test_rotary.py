@@ -21,8 +21,6 @@ HERE = dict(device=DEVICE)
 SINGLE, HALF = torch.float32, torch.float16
 inv_freq = posenc.rope.inv_freq
 
-# ------------------------------------------------------------------------------------------------ the kernel alone
-
 CASES = [  # queries, keys, heads, lanes, pairs, axes, frequencies, layout, positions, rates weights band, dtype
     (17, 65, 3, 16, 8, 2, "own", "interleaved", "rows", "", SINGLE),
     (65, 33, 2, 24, 9, 3, "own", "half", "without a place", "", SINGLE),  # some lanes don't turn
@@ -202,9 +200,6 @@ def test_bad_input_is_named_before_a_launch(monkeypatch):
     for change, error, words in WRONG:
         with pytest.raises(error, match=words):
             rotary.rotate(**dict(q=q, k=q, pos_q=at, pos_k=at, inv_freq=inv_freq(16)) | change)
-
-
-# -------------------------------------------------------------------------------------------- the whole of attention
 
 
 def made(**options):

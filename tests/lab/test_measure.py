@@ -120,9 +120,6 @@ def test_the_cut_hides_all_that_its_reach_does_not_cover(layers, corpus):
         target_losses(model, window, cut=0)
 
 
-# -------------------------------------------------------------------------------------- distance, and number of keys
-
-
 def test_gap_positions_move_distance_or_keys_alone():
     assert gap_positions(4, 4, 2).tolist() == [0, 1, 2, 3]
     assert gap_positions(7, 4, 2).tolist() == [0, 0, 0, 0, 1, 2, 3]
@@ -145,9 +142,6 @@ def test_the_factorial_starts_where_the_fair_test_does(method, monkeypatch):
         assert row == row[:1] * 4
     for row in grid["loss"] if method in ("sinusoidal", "rope", "alibi") else ():
         assert all(abs(row[0] - loss) > 1e-4 for loss in row[1:])
-
-
-# ---------------------------------------------------------------------------------------- masked characters, puzzles
 
 
 class AsIs(torch.nn.Module):
@@ -225,9 +219,6 @@ def test_needles_are_found_by_a_model_that_looks_and_the_cut_hides_the_far_ones(
     for context, row in zip(found["contexts"], found["grid"]):
         assert row == [0.0 if distance < context else None for distance in found["distances"]]
     assert found["cut_row"] == [0.0 if distance <= 32 else 1.0 for distance in found["distances"]]
-
-
-# ------------------------------------------------------------------------------------------------ trained RoPE heads
 
 
 def test_head_scores_are_the_model_s_own(corpus):

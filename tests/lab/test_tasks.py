@@ -20,7 +20,6 @@ def in_words(name, tokens):
     return [TASKS[name].vocabulary[token] for token in tokens]
 
 
-# ---------------------------------------------------------------------------------------------------------- solvers
 # Each reads a prefix, as words, and says the next one, or None where it may be anything.
 
 
@@ -118,9 +117,6 @@ def test_batches(name):
         }
 
 
-# ------------------------------------------------------------------------------------------------------- proportions
-
-
 def share(hits, of, expected):
     """The share lies within four standard deviations of what is expected."""
     count, found = int(of.sum()), float((hits & of).sum() / of.sum())
@@ -180,9 +176,6 @@ def test_flipflop_rates(test, ignore):
     share(bits == 1, does != 4, 0.5)
 
 
-# ------------------------------------------------------------------------------------------------------------ needle
-
-
 def needle_places(tokens, targets):
     """For each row: the distance of the first needle asked for, the first answer's place, the places of all needles."""
     for row, wanted in zip(tokens.tolist(), targets.tolist()):
@@ -217,9 +210,6 @@ def test_needle_stays_as_the_context_grows():
         assert torch.equal(long.tokens[:, -LENGTH:], short.tokens)
         assert torch.equal(long.targets[:, -LENGTH:], short.targets)
         assert (long.tokens[:, :-LENGTH] >= 80).all()  # filler
-
-
-# ------------------------------------------------------------------------------------------------------------ errors
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,6 @@ def test_an_encoding_at_the_input_acts_once_and_leaves_the_other_places():
     assert (decoder("sinusoidal")(tokens()) - each(tokens())).abs().max() > 1e-3
 
 
-# -------------------------------------------------------------------------------------------------------- the encoder
-
 ORDER = torch.tensor([3, 0, 8, 1, 7, 5, 2, 4, 6])
 
 
@@ -116,12 +114,6 @@ def test_an_encoder_sees_every_token_and_tells_order_by_its_encoding_alone(metho
         other = x.clone()
         other[0, index] = (other[0, index] + 1) % VOCABULARY
         assert ((model(other) - model(x)).abs().amax(-1) > 1e-9).all(), index
-
-
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.causal_only])
-def test_a_method_that_needs_the_causal_mask_says_so(method):
-    with pytest.raises(posenc.UnsupportedError, match="causal=False"):
-        Encoder(VOCABULARY, DIM, 2, HEADS, encoding_maker(method, SETTINGS))(tokens())
 
 
 @pytest.mark.parametrize("off", [False, True])

@@ -86,9 +86,6 @@ def test_the_learning_rate_warms_up_and_comes_down():
     assert rates[-1] == pytest.approx(settings.lr / 10, rel=0.01)
 
 
-# ----------------------------------------------------------------------------------------------------------- training
-
-
 def trains(method, task):
     model, history = train(method, "nano", task=task, progress=False, **TINY_TASK)
     assert isinstance(model, tiny.Decoder if TASKS[task].causal else tiny.Encoder) and not model.training
@@ -187,8 +184,6 @@ def test_a_rate_too_high_stops_with_the_step_and_the_remedy():
         train_with("rope", settings, progress=False)
 
 
-# -------------------------------------------------------------------------------------------------------- checkpoints
-
 OPTIONS = {"base": 50.0}
 
 
@@ -255,8 +250,6 @@ def test_a_finished_run_is_not_trained_again_and_another_run_s_or_damaged_checkp
         load(path.with_name("nowhere.pt"))
 
 
-# ------------------------------------------------------------------------------------------- many processes, one run
-
 SHARED = SIZES | {"length": 32, "batch": 6, "steps": 25, "warmup": 3}
 
 
@@ -275,9 +268,6 @@ def test_two_processes_give_the_loss_curve_of_one(tmp_path):
     for key, weight in alone.state_dict().items():
         torch.testing.assert_close(shared.state_dict()[key], weight, rtol=0, atol=2e-3)
     assert output.count("run.pt: 25 steps") == 1  # one of them tells
-
-
-# -------------------------------------------------------------------------------------------------------- the command
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def install(colab, tmp_path_factory):
     origin = tmp_path_factory.mktemp("origin")
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, origin)
-    for name in ("posenc", "results"):
+    for name in ("posenc", "book", "results"):
         shutil.copytree(ROOT / name, origin / name, ignore=shutil.ignore_patterns("__pycache__"))
     git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
     command(*git, "init", "--quiet", "--initial-branch=trunk", cwd=origin)

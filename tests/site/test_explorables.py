@@ -64,19 +64,16 @@ HEIGHTS = """async ([id, states]) => {
 def test_picture_and_controls_are_on_one_screen_and_nothing_jumps(page, base, open_page):
     """On a phone the plot stays in sight beside the control in use; on a laptop all of both is in sight at once."""
     opened, wrong = open_page(base + page), []
-    try:
-        for screen, (width, height) in SCREENS.items():
-            opened.set_viewport_size({"width": width, "height": height})
-            opened.evaluate("() => posencExplorables.idle()")
-            opened.evaluate("() => document.fonts.ready.then(() => null)")  # a face that comes late moves lines
-            for id in SHOWN[page]:
-                opened.evaluate(UNCOVER, id)
-                got = opened.evaluate(FITS, id)
-                if got["hidden"] or (screen != "phone" and got["all"] > got["free"] + 1):
-                    wrong.append(f"{id} on the {screen}: {got}")
-                heights = opened.evaluate(HEIGHTS, [id, load(id).random_states(12, seed=6)])
-                if len(heights) > 1:
-                    wrong.append(f"{id} jumps on the {screen}: heights {heights}")
-        assert not wrong, wrong
-    finally:
-        opened.context.close()
+    for screen, (width, height) in SCREENS.items():
+        opened.set_viewport_size({"width": width, "height": height})
+        opened.evaluate("() => posencExplorables.idle()")
+        opened.evaluate("() => document.fonts.ready.then(() => null)")  # a face that comes late moves lines
+        for id in SHOWN[page]:
+            opened.evaluate(UNCOVER, id)
+            got = opened.evaluate(FITS, id)
+            if got["hidden"] or (screen != "phone" and got["all"] > got["free"] + 1):
+                wrong.append(f"{id} on the {screen}: {got}")
+            heights = opened.evaluate(HEIGHTS, [id, load(id).random_states(12, seed=6)])
+            if len(heights) > 1:
+                wrong.append(f"{id} jumps on the {screen}: heights {heights}")
+    assert not wrong, wrong

@@ -65,9 +65,6 @@ def joined(folder, **how):
     return BeautifulSoup(text, "html.parser"), pages
 
 
-# --- joining ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_pages_come_in_the_contents_order_without_the_labs(tmp_path):
     book, pages = joined(tmp_path)
     assert [p.name for p in pages] == ["book/start", "book/turn"] and pages[1].part == "Methods & more"
@@ -102,15 +99,11 @@ def test_what_only_works_in_a_window_is_gone_and_folds_are_open(tmp_path):
     assert "Report a mistake" not in book.select_one(".pdf-title").get_text()
 
 
-# --- printing and checking, in a browser -----------------------------------------------------------------------------
-
-
 @pytest.mark.weekly
 @pytest.mark.browser
 def test_a_book_is_printed_and_another_refused(tmp_path, browser):
     site, to = write_site(tmp_path / "html"), tmp_path / "book.pdf"
-
-    command = [sys.executable, ROOT / "book" / "pdf.py", site, to]  # a second Playwright can't start where one runs
+    command = [sys.executable, ROOT / "book" / "_tools" / "pdf.py", site, to]  # two Playwrights can't start in one
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and all(count in done.stdout for count in ("2 chapters", "7 links")), done
     reader = pdf.PdfReader(to)
@@ -121,9 +114,6 @@ def test_a_book_is_printed_and_another_refused(tmp_path, browser):
     page.write_text(page.read_text().replace("Start here", "Begin here"))
     with pytest.raises(SystemExit, match="'Begin here'"):
         pdf.check(site, to)
-
-
-# --- the pack --------------------------------------------------------------------------------------------------------
 
 
 def test_the_same_site_gives_the_same_pack(tmp_path, monkeypatch):
@@ -156,13 +146,10 @@ def test_the_unpacked_book_opens_and_searches_from_disk(site, tmp_path, open_pag
         inside.extractall(tmp_path)
     folder = tmp_path / "posenc-book"
     page = open_page((folder / "index.html").as_uri())
-    try:
-        page.wait_for_selector("article h1")
-        assert "Positional encodings" in page.title() and page.log.problems == []
-        page.goto((folder / "search.html").as_uri() + "?q=rotary")
-        page.locator(".search-summary").filter(has_text="The best come first").wait_for()
-        links = [a.get_attribute("href") for a in page.query_selector_all("#search-results li a")]
-        assert any("book/rope" in link for link in links), links
-        assert page.log.problems == []
-    finally:
-        page.context.close()
+    page.wait_for_selector("article h1")
+    assert "Positional encodings" in page.title() and page.log.problems == []
+    page.goto((folder / "search.html").as_uri() + "?q=rotary")
+    page.locator(".search-summary").filter(has_text="The best come first").wait_for()
+    links = [a.get_attribute("href") for a in page.query_selector_all("#search-results li a")]
+    assert any("book/rope" in link for link in links), links
+    assert page.log.problems == []

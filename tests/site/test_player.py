@@ -70,8 +70,6 @@ def drawn(tmp_path, open_page):
         return pages[-1]
 
     yield open_
-    for page in pages:
-        page.context.close()
     assert not sum((page.log.problems for page in pages), [])
 
 
@@ -326,4 +324,3 @@ def test_a_notebook_output_stands_alone_and_leaves_the_page_alone(tmp_path, monk
     page.locator("figure.explorable-live").wait_for()
     page.locator("input[name=m]").press("End")
     assert at(page)["m"] == 11 and page.evaluate("location.hash") == "" and page.log.problems == []
-    page.context.close()

@@ -14,16 +14,8 @@ CHAPTER = "book/rope/index.html"
 
 @pytest.fixture
 def opened(base, open_page):
-    r"""opened(page of the site, **options of open_page) -> the page, which is closed at the end."""
-    pages = []
-
-    def open_(path, **options):
-        pages.append(open_page(base + path, **options))
-        return pages[-1]
-
-    yield open_
-    for page in pages:
-        page.context.close()
+    r"""opened(page of the site, **options of open_page) -> the page."""
+    return lambda path, **options: open_page(base + path, **options)
 
 
 THEME = "document.documentElement.dataset.theme"

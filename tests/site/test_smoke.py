@@ -155,28 +155,25 @@ def differences(e, state: dict, got: dict) -> list[str]:
 def test_a_page(name, whole, base, open_page):
     r"""Each figure at two states; `whole`: at twenty, and axe once more, in the dark on a phone."""
     page = open_page(base + name)
-    try:
-        assert page.evaluate(LOADED) == []
+    assert page.evaluate(LOADED) == []
+    page.evaluate(REACHED)
+    assert axe(page, code=name in ("book/rope/index.html", "notebooks/rope.html")) == []
+    reserved = page.evaluate(HEIGHTS)
+    shown = page.evaluate(START)
+    assert page.evaluate(HEIGHTS) == reserved, "something moved as the drawings came"
+    wrong = []
+    for id in shown:
+        e = load(id)
+        for state in reversed(e.random_states(20 if whole else 2, seed=2)):
+            wrong += differences(e, state, page.evaluate(SET, [id, state]))
+    assert wrong == []
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate(SIDEWAYS) == []
+    if whole:
+        page.evaluate(DARK)
         page.evaluate(REACHED)
-        assert axe(page, code=name in ("book/rope/index.html", "notebooks/rope.html")) == []
-        reserved = page.evaluate(HEIGHTS)
-        shown = page.evaluate(START)
-        assert page.evaluate(HEIGHTS) == reserved, "something moved as the drawings came"
-        wrong = []
-        for id in shown:
-            e = load(id)
-            for state in reversed(e.random_states(20 if whole else 2, seed=2)):
-                wrong += differences(e, state, page.evaluate(SET, [id, state]))
-        assert wrong == []
-        page.set_viewport_size({"width": 360, "height": 740})
-        assert page.evaluate(SIDEWAYS) == []
-        if whole:
-            page.evaluate(DARK)
-            page.evaluate(REACHED)
-            assert axe(page, code=False) == []
-        assert page.log.problems == []
-    finally:
-        page.context.close()
+        assert axe(page, code=False) == []
+    assert page.log.problems == []
 
 
 def test_every_explorable_is_on_a_page(site):

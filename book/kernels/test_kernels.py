@@ -1,11 +1,15 @@
-r"""The pages on kernels: their counts, by hand and as the interpreter counts them; their frozen cells."""
+"""The pages on kernels: their counts, by hand and as the interpreter counts them; what their explorables draw."""
 
 import collections
+import itertools
+import math
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from posenc.chapters.kernels import facts as page
+from posenc.chapters.kernels import figures
 
 
 def test_tiles_that_a_causal_kernel_walks_over_by_hand():
@@ -55,3 +59,27 @@ def test_kernels_do_as_many_operations_as_the_page_counts(monkeypatch, name):
         if name == "CoPE":  # the slopes that grad_scores reads are what is left
             slopes = {"forward": 0, "backward": 2}[direction] * positions
             assert counted["lookup"] == 6 * hats + 10 * slopes
+
+
+@pytest.mark.parametrize("block", [1, 5, 6, 8, 12, 24])
+@pytest.mark.parametrize("peak", [0, 13, 23])
+def test_the_online_softmax_ends_at_the_softmax(block, peak):
+    scores, values = figures.online_row(peak)
+    assert scores.argmax() == peak
+    m, l, acc = torch.tensor([-math.inf, 0, 0], dtype=torch.float64)  # noqa: E741
+    for s, v in zip(scores.split(block), values.split(block)):
+        m, l, acc = figures.online_update(m, l, acc, s, v)  # noqa: E741
+    assert_close(acc / l, torch.softmax(scores, -1) @ values)
+    assert_close(m + l.log(), scores.logsumexp(-1))
+
+
+@pytest.mark.parametrize("keys", range(7, 13))
+def test_tiles_that_the_diagonal_only_touches(keys):
+    """Small odd sizes, where a tile begins at the last key seen or ends one after it."""
+    visible = torch.ones(7, keys, dtype=torch.bool).tril(keys - 7)
+    for block_q, block_k in itertools.product((1, 2, 3, 4), repeat=2):
+        for row, key in itertools.product(range(0, 7, block_q), range(0, keys, block_k)):
+            tile = visible[row : row + block_q, key : key + block_k]
+            full = bool(tile.all()) and key + block_k <= keys
+            kind = figures.WHOLE if full else figures.MASKED if tile.any() else figures.SKIPPED
+            assert figures.tile_kind(row, key, block_q, block_k, 7, keys) == kind

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from posenc.chapters import live_scripts, load_live
-from posenc.chapters.stickbreaking import sticks
+from posenc.chapters.stickbreaking import figures, sticks
 from posenc.lab.explore import STATIC
 from posenc.lab.explore.page import script_json
 
@@ -94,3 +94,17 @@ def test_a_cut_moves_no_piece_before_it_and_every_piece_of_the_softmax(page):
     assert all(abs(a - b) > 1e-3 for a, b in zip(soft, softmax))
     assert "4 of 6" in page.locator(".explorable-chip").nth(1).inner_text()
     assert "6 of 6" in page.locator(".explorable-chip").nth(2).inner_text()
+
+
+@pytest.mark.parametrize("between", [0, 16])
+def test_far_keys_take_from_the_softmax_s_match_and_from_the_stick_s_rest(between):
+    shares = {}
+    for far in (0, 4096):
+        lines = figures.dilution.evaluate(dict(far=far, match=2, rest=-4, between=between))
+        parts = torch.stack([torch.as_tensor(lines[part]["x"]) for part in figures.PARTS])  # [part, softmax and stick]
+        torch.testing.assert_close(parts.sum(0), torch.ones(2, dtype=torch.float64))
+        assert [lines["readout"]["soft"], lines["readout"]["stick"]] == pytest.approx(parts[1].tolist())
+        shares[far] = parts
+    few, many = shares.values()
+    assert many[1, 0] < few[1, 0] / 2 and many[1, 1] == pytest.approx(few[1, 1].item())
+    assert many[2:, 1].sum() == pytest.approx(few[3, 1].item())
