@@ -99,6 +99,13 @@ def seeded(make, seed=0):
         return make()
 
 
+def normal(*shape, seed=0):
+    r"""Normal numbers in float64, the same for the same seed."""
+    import torch
+
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
 def stirred(model, seed=0):
     r"""The model, once what its encodings learn from zero on is drawn at random: CoPE's table at zero would be NoPE.
 
