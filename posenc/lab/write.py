@@ -85,9 +85,9 @@ def say_all(page, values):
         say(f"{page}_{name}", value)
 
 
-def repository():
-    r"""The repository's owner and name on GitHub, "owner/name"."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]["repository"]
+def project():
+    r"""Where the book is on GitHub: {"repository": "owner/name", "ref": "main"}, from pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
 
 
 def seeded(make, seed=0):
