@@ -119,7 +119,7 @@ lab: $(READY)
 
 ## make pictures: draw the static picture of each explorable (needs Chromium)
 pictures: $(TESTED)
-	$(PY) book/_tools/stills.py draw
+	$(PY) book/_tools/stills.py
 
 ## make screenshot: take the README's pictures from the built book (needs Chromium)
 screenshot: html $(TESTED)

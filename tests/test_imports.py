@@ -34,7 +34,7 @@ ARROWS = {
     "fox": ["cope"],
     "intro": ["four_places", "sentence", "teachers"],
     "rope_closely": ["rope"],
-    "rse": ["exposb"],
+    "rse": ["exposb", "stickbreaking"],
     "scaling": ["sheet"],
 }
 

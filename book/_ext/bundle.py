@@ -12,8 +12,6 @@ Fonts stand inside the style sheets: nothing shifts when they arrive, and a brow
 some refuse font files, has them too.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html
@@ -42,15 +40,8 @@ logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells each table 
 
 THEME_STYLES = ["basic.css", "styles/pydata-sphinx-theme.css"]
 OWN_STYLES = ["explore/player.css", "posenc.css", "predict.css"]  # kept whole
-SCRIPTS = [
-    "documentation_options.js",
-    "doctools.js",
-    "sphinx_highlight.js",
-    "clipboard.min.js",
-    "copybutton.js",
-    "site.js",
-    "predict.js",
-]
+SCRIPTS = ["documentation_options.js", "doctools.js", "sphinx_highlight.js", "clipboard.min.js", "copybutton.js"]
+SCRIPTS += ["site.js", "predict.js"]
 # The index starts the search, so it comes last.
 SEARCH = ["_static/searchtools.js", "_static/language_data.js", "_static/search.js", "searchindex.js"]
 LEFT_OVER = ["styles", "scripts", "vendor", "locales", "images", "*.css", "*.png", "*.html", "*-button.svg"]
@@ -66,17 +57,11 @@ FIRST_SCRIPT = """(function (root) {
   root.dataset.theme = mode !== "auto" ? mode : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 })(document.documentElement);"""
 # Inline styles stay: plotly and the highlighter write them.
-POLICY = "; ".join(
-    [
-        "default-src 'self'",
-        f"script-src 'self' 'sha256-{base64.b64encode(hashlib.sha256(FIRST_SCRIPT.encode()).digest()).decode()}'",
-        "style-src 'self' 'unsafe-inline'",
-        "img-src 'self' data:",
-        "font-src data:",
-        "object-src 'none'",
-        "base-uri 'none'",
-        "form-action 'self'",
-    ]
+POLICY = (
+    "default-src 'self'; "
+    f"script-src 'self' 'sha256-{base64.b64encode(hashlib.sha256(FIRST_SCRIPT.encode()).digest()).decode()}'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src data:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'"
 )
 
 
@@ -93,9 +78,8 @@ def link(app: Sphinx, pagename, templatename, context, doctree) -> None:
     context["script_files"] = [_JavaScript("_static/book.js", defer="defer")]
     context["script_files"] += [_JavaScript(name, defer="defer") for name in search] + player
     context["first_script"] = FIRST_SCRIPT
-    context["metatags"] = f'\n    <meta http-equiv="Content-Security-Policy" content="{POLICY}">' + context.get(
-        "metatags", ""
-    )
+    policy = f'\n    <meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    context["metatags"] = policy + context.get("metatags", "")
 
 
 # --- style sheets ----------------------------------------------------------------------------------------------------

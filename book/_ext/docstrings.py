@@ -6,8 +6,6 @@ a list, the other sections a table of fields; arXiv numbers and chapters become 
 methods are written from `posenc.METHODS`, its table of what works where from results/works_in.json.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

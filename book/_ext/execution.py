@@ -7,8 +7,6 @@ that it has listed. What one of them says now is compared with what it said then
 concerns and nothing else; of a module that is only imported, a changed comment concerns nobody.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import functools
@@ -37,7 +35,6 @@ ROOT = Path(__file__).resolve().parents[2]
 READ = ("posenc", "book", "results", "benchmarks")  # folders whose files a page may read
 AT_HAND = ["torch", "posenc", "posenc.chapters", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbclient"]
 AT_HAND += ["ipykernel.inprocess.manager", "debugpy", "jupyter_cache", "myst_nb.core.read", "sphinx.application"]
-INLINE = "module://matplotlib_inline.backend_inline"
 logger = logging.getLogger(__name__)
 
 
@@ -99,7 +96,7 @@ class Reads:
         read = dict.fromkeys(self.names, False)
         paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         if self.others:
-            paths += ROOT.glob("posenc/**/*.py")
+            paths += [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("book/[a-z]*/*.py")]
         return {name: True for path in paths if path and (name := inside(path))} | read
 
 
@@ -270,9 +267,7 @@ class Pages:
         for id in sorted(self.figures):
             chapters.setdefault(id.split(".")[0], {})[id] = None
         figures = sorted(chapters.values(), key=lambda job: -sum(map(self.record.seconds, job)))
-        texts = {
-            name: (str(path.parent), nbformat.writes(notebook)) for name, (path, notebook, _) in self.notebooks.items()
-        }
+        texts = {name: (str(path.parent), nbformat.writes(book)) for name, (path, book, _) in self.notebooks.items()}
         pages = sorted(texts, key=lambda name: (-self.record.seconds(name), -len(texts[name][1])))
         return figures + [{name: texts[name]} for name in pages]
 
@@ -281,7 +276,8 @@ class Pages:
         self.forget()
         if not jobs:
             return
-        os.environ |= {"MPLBACKEND": INLINE, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}  # the debugger's warnings
+        os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+        os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # the debugger's warnings
         forking = multiprocessing.get_context("forkserver")
         forking.set_forkserver_preload(AT_HAND)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -293,9 +289,7 @@ class Pages:
                         logger.info("%s: %s", name, wrong)
                     else:
                         self.keep(name, made, reads, seconds)
-                    logger.info(
-                        "executing pages... [%d of %d] %s", count, sum(map(len, jobs)), name.removesuffix("/index")
-                    )
+                    logger.info("executing pages... [%d of %d] %s", count, sum(map(len, jobs)), name)
                 self.record.write()
 
 

@@ -13,15 +13,13 @@ figure and player, no theme, relative paths only. Its content policy and its one
 pages (bundle.py).
 """
 
-from __future__ import annotations
-
-import hashlib
 import shutil
 from pathlib import Path
 
 import jinja2
 from bundle import FIRST_SCRIPT, POLICY, bare
 from docutils import nodes
+from execution import short
 from site_parts import sign
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -33,10 +31,6 @@ logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[2]
 EMBED = Path(__file__).parent / "templates" / "embed.html"
 PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
-
-
-def short(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:10]
 
 
 def legend(alt: str, more: str = "") -> nodes.legend:
@@ -59,9 +53,8 @@ class ExplorableDirective(SphinxDirective):
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.error(str(error)) from error
         if not shown.picture().exists():
-            command = f"python -m posenc.chapters pictures {shown.id}"
-            logger.warning("%s has no picture: run `%s`", shown.id, command, location=self.get_location())
-        name = f"{shown.id}.{short(script.encode())}.data.js"
+            logger.warning("%s has no picture: run `make pictures`", shown.id, location=self.get_location())
+        name = f"{shown.id}.{short(script)[:10]}.data.js"
         prefix = f"explorable-{shown.id.replace('.', '-')}-{self.env.new_serialno('explorable')}"
         figure = nodes.figure(classes=["explorable"], shows=shown.id)
         self.set_source_info(figure)
@@ -75,13 +68,8 @@ class ExplorableDirective(SphinxDirective):
         label = shown.id if page == chapter else f"{page}-{shown.id}"  # the chapter's own figure has the short label
         self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
-        self.env.metadata[self.env.docname].setdefault("explorables", {})[name] = {
-            "id": shown.id,
-            "anchor": figure["ids"][0],
-            "title": shown.title,
-            "alt": shown.alt,
-            "body": body,
-        }
+        embedded = dict(id=shown.id, anchor=figure["ids"][0], title=shown.title, alt=shown.alt, body=body)
+        self.env.metadata[self.env.docname].setdefault("explorables", {})[name] = embedded
         return [figure]
 
 
@@ -98,8 +86,9 @@ class LiveDirective(SphinxDirective):
         from posenc.chapters import load_live
         from posenc.lab.explore.page import script_json
 
-        for path in [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("results/*.json")]:
-            self.env.note_dependency(str(path))
+        for pattern in ("posenc/**/*.py", "book/[a-z]*/*.py", "results/*.json"):
+            for path in ROOT.glob(pattern):
+                self.env.note_dependency(str(path))
         name, *more = self.arguments
         try:
             shown = load_live(name)
@@ -108,12 +97,9 @@ class LiveDirective(SphinxDirective):
             raise self.error(str(error)) from error
         figure = nodes.figure(classes=["live"], shows=name)
         self.set_source_info(figure)
-        figure += nodes.raw(
-            "",
-            f'<div data-live="{name}"><div class="live-still">{picture}</div><div class="live-place"></div>'
-            f'<script type="application/json" class="live-data">{script_json(data)}</script></div>',
-            format="html",
-        )
+        body = f'<div data-live="{name}"><div class="live-still">{picture}</div><div class="live-place"></div>'
+        body += f'<script type="application/json" class="live-data">{script_json(data)}</script></div>'
+        figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(shown.TITLE))
         figure += legend(shown.ALT)
         self.options["name"] = f"fig-{'-'.join(self.arguments)}".replace("_", "-")
@@ -175,7 +161,7 @@ def write_embeds(app: Sphinx, out: Path) -> None:
     folder = out / "embed"
     folder.mkdir(exist_ok=True)
     static = out / "_static" / "explore"
-    version = {kind: short((static / f"player.{kind}").read_bytes()) for kind in ("js", "css")}
+    version = {kind: short((static / f"player.{kind}").read_bytes())[:10] for kind in ("js", "css")}
     template = jinja2.Template(EMBED.read_text("utf-8"), autoescape=True, keep_trailing_newline=True)
     wanted = chosen(all_figures(app.env))
     for path in folder.glob("*.html"):

@@ -1,7 +1,5 @@
 r"""The first use of a glossary's word in a page's prose leads to the glossary, where the author set no link earlier."""
 
-from __future__ import annotations
-
 import re
 
 from docutils import nodes
@@ -9,15 +7,13 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 #: Words of the glossary that are everyday words, too, and methods with a chapter: a page links those that it means.
-LEFT = set(
-    (
-        "absolute audit band base bias block bucket cache carry clip context cut embedding encoding fade fallback "
-        "frequency fused gain generator grid hat head interpolation interpreter invariant kernel mixed offset packing "
-        "padding pair penalty position primacy probe program recency register relative remainder saturated scaling "
-        "score slope tile token variant verdict visit volume window ALiBi ExpoSB RoPE RSE NoPE xPos M-RoPE p-RoPE "
-        "stick-breaking"
-    ).split()
-)
+LEFT = (
+    "absolute audit band base bias block bucket cache carry clip context cut embedding encoding fade fallback "
+    "frequency fused gain generator grid hat head interpolation interpreter invariant kernel mixed offset packing "
+    "padding pair penalty position primacy probe program recency register relative remainder saturated scaling "
+    "score slope tile token variant verdict visit volume window ALiBi ExpoSB RoPE RSE NoPE xPos M-RoPE p-RoPE "
+    "stick-breaking"
+).split()
 NO_PROSE = (nodes.title, nodes.rubric, nodes.literal, nodes.FixedTextElement, nodes.math, nodes.raw, nodes.reference)
 NO_PROSE += (addnodes.pending_xref, addnodes.desc, addnodes.glossary, nodes.figure)
 NOT_HERE = ("book/notation", "book/errata/index", "book/api", "book/sheet/index")

@@ -7,8 +7,6 @@ Queries, keys, their positions, frequencies and distances have the colors that f
 that: q and k with an index everywhere, other letters on the pages that `SPEAKING` lists.
 """
 
-from __future__ import annotations
-
 import functools
 import html
 import re
@@ -23,7 +21,6 @@ from sphinx.util.math import get_node_equation_number
 logger = logging.getLogger(__name__)
 
 TEMML = Path(__file__).resolve().parents[1] / "_vendor" / "temml" / "temml.min.js"
-
 
 # A letter that means two things on a page is on its list in neither: there k counts blocks, d begins a differential.
 KIND = {"q": "query", "m": "query", "k": "key", "n": "key", "ω": "frequency", "d": "distance"}
@@ -90,9 +87,8 @@ def render(node: nodes.Element, display: bool, page: str) -> str:
 
 
 def visit_inline(self, node: nodes.math) -> None:
-    self.body.append(
-        self.starttag(node, "span", "", CLASS="math") + render(node, False, self.builder.current_docname) + "</span>"
-    )
+    formula = render(node, False, self.builder.current_docname)
+    self.body.append(self.starttag(node, "span", "", CLASS="math") + formula + "</span>")
     after = node.next_node(descend=False, siblings=True)
     if isinstance(after, nodes.Text) and after.astext().startswith(tuple(".,;:!?)")):
         self.body.append("\u2060")  # a word joiner: no line begins with a full stop

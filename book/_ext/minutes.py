@@ -6,8 +6,6 @@ prints: an attentive reading up to "Second reading", answers included, without t
 asks for, hidden code and folds.
 """
 
-from __future__ import annotations
-
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging

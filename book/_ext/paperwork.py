@@ -3,8 +3,6 @@ r"""Code that a page includes shows its algorithm: long docstrings stand folded 
 Checks stay where they are: pages speak of them. Folds need no script; paper shows the code alone.
 """
 
-from __future__ import annotations
-
 import ast
 import html
 import inspect

@@ -1,7 +1,5 @@
 r"""Pictures: the style of plots that cells draw, and the place of every picture, which it keeps until it comes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -17,24 +15,20 @@ def figure_style() -> dict:
     from posenc.lab.explore import COLORS
 
     named = [COLORS[name] for name in ("blue", "orange", "green", "purple", "red", "sky", "yellow", "gray", "ink")]
+    clear = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
+    gray = ("axes.edgecolor", "xtick.color", "ytick.color", "grid.color")
     ink = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
     return {
         "axes.prop_cycle": f"cycler('color', {[*named, '#7a4a12']})",
-        "figure.facecolor": "none",
-        "axes.facecolor": "none",
-        "savefig.facecolor": "none",
-        "legend.facecolor": "none",
         "legend.frameon": False,
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "axes.edgecolor": COLORS["gray"],
-        "xtick.color": COLORS["gray"],
-        "ytick.color": COLORS["gray"],
-        "grid.color": COLORS["gray"],
         "grid.alpha": 0.3,
         "font.size": 10,
         "axes.titlesize": "medium",
         "svg.hashsalt": "posenc",
+        **dict.fromkeys(clear, "none"),
+        **dict.fromkeys(gray, COLORS["gray"]),
         **dict.fromkeys(ink, COLORS["ink"]),
     }
 

@@ -21,8 +21,6 @@ until an answer is pressed, or the cover's one button. Without scripts, in print
 figure's state, there is no cover.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import NamedTuple

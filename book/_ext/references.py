@@ -1,8 +1,7 @@
 r"""A bibliography whose labels read as the citations do: Press et al., 2022."""
 
-from __future__ import annotations
-
 import functools
+import re
 from collections import Counter
 
 import pybtex.plugin
@@ -12,13 +11,9 @@ from pybtex.style.labels import BaseLabelStyle
 
 def names(entry) -> str:
     r"""Family names of up to two authors, or the first and "et al."; a group is written out."""
-    people = [str(" ".join(person.rich_last_names and map(str, person.rich_last_names))) for person in authors(entry)]
-    people = [name.replace("{", "").replace("}", "") for name in people]
+    authors = entry.persons.get("author") or entry.persons["editor"]
+    people = [re.sub("[{}]", "", " ".join(map(str, person.rich_last_names))) for person in authors]
     return people[0] + " et al." if len(people) > 2 else " and ".join(people)
-
-
-def authors(entry):
-    return entry.persons.get("author") or entry.persons["editor"]
 
 
 class AuthorYearLabels(BaseLabelStyle):

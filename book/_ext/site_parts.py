@@ -4,8 +4,6 @@ r"""What the whole site needs: lab links, descriptions, footers, repairs, a page
 comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
 """
 
-from __future__ import annotations
-
 import datetime
 import functools
 import html
@@ -13,10 +11,10 @@ import os
 import re
 import subprocess
 import time
-import tomllib
 import urllib.parse
 from pathlib import Path
 
+import jinja2
 from bs4 import BeautifulSoup
 from bundle import moved_up
 from docutils import nodes
@@ -24,22 +22,18 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-ROOT = Path(__file__).resolve().parents[2]
+from posenc.lab.write import ROOT, project
+
 PICTURE = "_static/screenshot.png"  # what a shared link shows
+MOVED = Path(__file__).parent / "templates" / "moved.html"
 
 
 # --- the repository's address ----------------------------------------------------------------------------------------
 
 
-def address() -> tuple[str, str]:
-    r"""(repository, ref) from pyproject.toml."""
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
-    return table["repository"], table["ref"]
-
-
 def site_address() -> str:
     r"""Where the site is published: GitHub Pages of the repository."""
-    owner, name = address()[0].split("/")
+    owner, name = project()["repository"].split("/")
     return f"https://{owner}.github.io/{name}/"
 
 
@@ -58,8 +52,8 @@ class LabDirective(SphinxDirective):
         self.env.note_dependency(str(ROOT / "pyproject.toml"))
         if not re.fullmatch(r"[a-z0-9_]+", lab):
             raise self.error(f"lab {lab!r}: write the name of a notebook, such as rope")
-        repository, ref = address()
-        colab = f"https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb"
+        place = "{repository}/blob/{ref}".format(**project())
+        colab = f"https://colab.research.google.com/github/{place}/notebooks/{lab}.ipynb"
         text = f"[Open the lab in Colab]({colab}){{.lab-link .lab-colab}}"
         if f"notebooks/{lab}" in self.env.found_docs:
             text += f" {{doc}}`Read the lab here </notebooks/{lab}>`"
@@ -117,7 +111,7 @@ def built() -> tuple[datetime.datetime, str]:
 def sign(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Give the footer (templates/book-footer.html) what it says."""
     now, commit = built()
-    repository = f"https://github.com/{address()[0]}"
+    repository = f"https://github.com/{project()['repository']}"
     title = urllib.parse.quote(f"Mistake on {pagename}")
     context.update(
         built=f"{now:%B} {now.day}, {now.year}",
@@ -208,20 +202,6 @@ def arrange(app: Sphinx, pagename, templatename, context, doctree) -> None:
 
 # --- for readers who are lost ----------------------------------------------------------------------------------------
 
-MOVED = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>This page has moved</title>
-<link rel="canonical" href="{to}">
-<meta name="robots" content="noindex">
-<script src="../_static/moved.js"></script>
-<meta http-equiv="refresh" content="1; url={to}">
-</head>
-<body><p><a href="{to}">This page has moved</a></p></body>
-</html>
-"""
-
 
 def lost(app: Sphinx):
     r"""The page that GitHub Pages shows where it has none."""
@@ -234,11 +214,6 @@ or look in the <a href="genindex.html">index</a>. The contents list every chapte
     yield "404", said | {"metatags": '\n    <meta name="robots" content="noindex">'}, "page.html"
 
 
-def write_moved(path: Path, to: str) -> None:
-    r"""The page of an address from before a chapter was a folder. The script takes along what is behind the #."""
-    path.write_text(MOVED.format(to=to), "utf-8")
-
-
 def finish(app: Sphinx, error: Exception | None) -> None:
     r"""The lost readers' page stands at any depth, so its addresses begin at the host; old addresses lead on."""
     if error or app.builder.format != "html":
@@ -248,13 +223,15 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     page = (out / "404.html").read_text("utf-8")
     page = moved_up(page, folder).replace('data-content_root="./"', f'data-content_root="{folder}"')
     (out / "404.html").write_text(page, "utf-8")
-    for name in app.env.found_docs:
-        if name.endswith("/index"):
-            write_moved(out / f"{name.removesuffix('/index')}.html", f"{name.split('/')[-2]}/index.html")
+    folders = (name.removesuffix("/index") for name in app.env.found_docs if name.endswith("/index"))
+    moved = {f"{name}.html": f"{name.split('/')[-1]}/index.html" for name in folders}
     for id in (path.stem for path in (out / "embed").glob("*.*.html")):
         if id == "intro.two_hands" or id.endswith(".longer"):
             old = "clock.two_hands" if id.startswith("intro") else f"learn.{id.split('.')[0]}"
-            write_moved(out / "embed" / f"{old}.html", f"{id}.html")
+            moved[f"embed/{old}.html"] = f"{id}.html"
+    template = jinja2.Template(MOVED.read_text("utf-8"), keep_trailing_newline=True)
+    for old, to in moved.items():
+        (out / old).write_text(template.render(to=to), "utf-8")
 
 
 def setup(app: Sphinx) -> dict:

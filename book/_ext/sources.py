@@ -5,8 +5,6 @@ a dot or in brackets, lists as arrays, joined by arithmetic and by FUNCTIONS. Th
 file.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 
@@ -16,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 from posenc.lab.experiments import load_results
-from posenc.lab.write import ROOT, interval, pm, repository, typeset
+from posenc.lab.write import ROOT, interval, pm, project, typeset
 
 #: Shorter names of files that many pages read.
 ALIASES = {"text": "train_short_test_long"}
@@ -92,7 +90,7 @@ class NumberRole(SphinxRole):
         for name in files:
             self.env.note_dependency(str(ROOT / "results" / f"{name}.json"))
         source = f"results/{files[0]}.json"
-        address = f"https://github.com/{repository()}/blob/main/{source}"
+        address = f"https://github.com/{project()['repository']}/blob/main/{source}"
         said = re.sub(r"\s+", " ", self.text)
         return [nodes.reference("", words, refuri=address, classes=["number"], reftitle=f"{source}: {said}")], []
 

@@ -181,12 +181,9 @@
 
   // ---- what a reference leads to stands beside it while it is pointed at or has the focus: an equation, a theorem
 
-  const peek = document.createElement("div");
-  peek.className = "peek";
-  peek.id = "peek";
+  const add = (tag, look) => document.body.appendChild(Object.assign(document.createElement(tag), look));
+  const peek = add("div", { className: "peek", id: "peek", hidden: true });
   peek.setAttribute("role", "tooltip");
-  peek.hidden = true;
-  document.body.append(peek);
   let shownFor = null, later = 0;
   function hide() {
     if (!shownFor) return;
@@ -245,8 +242,7 @@
 
   // ---- a screen reader is told that code was copied; the policy stops the javascript: address of Sphinx's link
 
-  const said = document.body.appendChild(document.createElement("p"));
-  said.className = "visually-hidden";
+  const said = add("p", { className: "visually-hidden" });
   said.setAttribute("role", "status");
   document.addEventListener("click", (event) => {
     const copy = event.target.closest(".copybtn");

@@ -4,8 +4,6 @@ All that a page names must be in the pack. The same site gives the same bytes: n
 the time in SOURCE_DATE_EPOCH, or else that of the commit.
 """
 
-from __future__ import annotations
-
 import html
 import os
 import posixpath

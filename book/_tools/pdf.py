@@ -8,8 +8,6 @@ second build and no LaTeX. Everything folded is open. The labs stay out: they ar
 in; links to them, and to whatever else only the site has, lead to the published site.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 import os
@@ -152,7 +150,7 @@ def join(site: Path, folder: Path) -> tuple[str, list[Page]]:
 
 # --- printing --------------------------------------------------------------------------------------------------------
 
-# Tables and formulas that are wider than the page are set smaller, down to about half; the check finds what still is.
+# Tables and formulas that are wider than the page are set smaller, down to about half.
 # A cell's lines stay whole where that costs a table no more than a fifth of its size. What is not too long stays on one
 # page, a fold's table with the fold's title.
 FIT = """() => {

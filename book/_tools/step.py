@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-# Sphinx says "reading sources... [ 12%] book/rope", book/_ext/site_parts.py "executing pages... [ 4 of 25] book/rope".
+# Sphinx says "reading sources... [ 12%] book/rope/index", execution.py "executing pages... [ 4 of 25] book/rope/index".
 PROGRESS = re.compile(r"(?P<stage>[a-z][a-z ]*)\.\.\. *\[ *(?P<done>\d+)(?:%| of (?P<all>\d+))\] *(?P<page>\S*)")
 COLOR = re.compile(r"\x1b\[[\d;]*m")
 OURS = re.compile(r"\b(WARNING|ERROR|CRITICAL|Error|error):")
@@ -49,7 +49,7 @@ class Screen:
         if stage != self.stage:
             self.stage, self.stage_start = stage, now
         count = f"{done} of {all}" if all else f"{done} %"
-        self.status = f"{stage}, {count} ({Path(page).stem[:24]})"
+        self.status = f"{stage}, {count} ({Path(page.removesuffix('/index')).stem[:24]})"
         if 0 < share < 1 and now - self.stage_start > 2:
             self.status += f", {duration((now - self.stage_start) * (1 - share) / share)} left"
 

@@ -1,8 +1,7 @@
 r"""The static pictures of the explorables, which stand on a page before the player draws.
 
-python book/_tools/stills.py draw [rope.rotation_invariance ...]   draw them; without names those that are stale (needs
-                                                                   Chromium; `make pictures`)
-python book/_tools/stills.py check                                 fail if one shows another state
+python book/_tools/stills.py [rope.rotation_invariance ...]   draw them; without names those that are stale (needs
+                                                              Chromium; `make pictures`)
 """
 
 import re
@@ -23,7 +22,7 @@ def stale() -> dict[str, str]:
     r"""{id: what is wrong} for each explorable whose committed picture is missing or shows another state."""
     complaints = {}
     for id, e in all_explorables().items():
-        path, run = e.picture(), f"run: python book/_tools/stills.py draw {id}"
+        path, run = e.picture(), f"run: python book/_tools/stills.py {id}"
         state = STATE.search(path.read_text("utf-8")) if path.exists() else None
         if state is None:
             complaints[id] = f"{id} has no picture {path.name}; {run}"
@@ -60,7 +59,6 @@ def draw(explorables: Iterable[Explorable]) -> Iterable[Path]:
                 return decodeURIComponent(url.slice(url.indexOf(',') + 1));
             }""")
             page.close()
-            e.picture().parent.mkdir(parents=True, exist_ok=True)
             e.picture().write_text(tidy(svg, e.fingerprint()), "utf-8")
             yield e.picture()
         browser.close()
@@ -76,22 +74,6 @@ def tidy(svg: str, fingerprint: str) -> str:
     return svg.strip() + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    match arguments:
-        case ["draw", *ids]:
-            for path in draw([load(id) for id in ids or stale()]):
-                print(path)
-        case ["check"]:
-            complaints = [*stale().values(), *orphans()]
-            print(
-                "\n".join(complaints) or f"the pictures of {len(all_explorables())} figures show the state they should"
-            )
-            return 1 if complaints else 0
-        case _:
-            print("usage: python book/_tools/stills.py draw [id ...] | check", file=sys.stderr)
-            return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for path in draw([load(id) for id in sys.argv[1:] or stale()]):
+        print(path)

@@ -4,7 +4,6 @@ Functions ending in `_table` return Markdown, those ending in `_numbers` {name: 
 what the prose around the numbers tells, so that a build fails whose results contradict it.
 """
 
-import functools
 import importlib.resources
 
 import numpy as np
@@ -17,6 +16,8 @@ from posenc.lab.titles import link
 from posenc.lab.write import cell, interval, listed, say_all, table, typeset, unbroken
 from posenc.methods import METHODS, on_text
 
+#: The frozen results of every experiment that compares methods.
+RESULTS = {name: load_results(name) for name in SWEEPS if not name.startswith("ablation")}
 CLAIMS = {"rises": "rise", "holds": "no rise", "falls": "fall", "stays": "no fall"}
 
 
@@ -30,26 +31,20 @@ def numbers():
         say_all("compare", section())
 
 
-@functools.cache
-def results() -> dict:
-    """The frozen results of every experiment that compares methods."""
-    return {name: load_results(name) for name in SWEEPS if not name.startswith("ablation")}
-
-
 def table_of(experiment: str, head: list, cells, causal=True):
     """A row for each method: `cells(name)`, or dashes and the reason where the experiment did not run it."""
     rows = []
     for name in on_text():
         masked_only = METHODS[name].causal_only and not METHODS[name].both_ways
         reason = "– (needs a causal mask)" if masked_only and not causal else "– (not in this run)"
-        run = name in results()[experiment]["methods"]
+        run = name in RESULTS[experiment]["methods"]
         rows.append([link(name), *(cells(name) if run else [reason] * len(head))])
     return table(["method", *head], rows)
 
 
 def judged(experiment: str, name: str) -> str:
     """The prediction and what became of it, in words."""
-    result = results()[experiment]
+    result = RESULTS[experiment]
     if name not in result["claims"]:
         return "no prediction"
     return f"{CLAIMS[result['claims'][name]]}: {verdict(result, name).outcome}"
@@ -62,7 +57,7 @@ def rise(name: str, kind: str = "whole") -> np.ndarray:
 
 def factorial(name: str) -> list:
     """What distance alone, keys alone and both add to the loss, each a number a seed."""
-    grids = np.array(results()[TEXT]["methods"][name]["distance_and_keys"])  # [seeds, keys, gaps]
+    grids = np.array(RESULTS[TEXT]["methods"][name]["distance_and_keys"])  # [seeds, keys, gaps]
     return [grids[:, i, j] - grids[:, 0, 0] for i, j in ((0, -1), (-1, 0), (-1, -1))]
 
 
@@ -78,12 +73,12 @@ def three(name: str) -> tuple:
 
 def word_on_text(name: str) -> str:
     """The word for a method on text at the longest context, as `in_longer` gives it."""
-    return in_longer(*three(name), results()[TEXT]["tolerance"])
+    return in_longer(*three(name), RESULTS[TEXT]["tolerance"])
 
 
 def word_on_needle(name: str) -> str:
     """The word for a method that is asked for a far needle, by its shares of wrong answers."""
-    needle = results()["needle"]
+    needle = RESULTS["needle"]
     scores = needle["methods"][name]["scores"]
     return in_longer(scores["in"], scores["far"], scores["far, cut"], needle["tolerance"])
 
@@ -100,14 +95,14 @@ def verdict_table():
         on_text = [f"{losses(name, 'whole')[:, 0].mean():.2f}", typeset(signed(rise(name))), interval(saved(name))]
         missed = f"{wrong('needle', name, 'far').mean():.0%}"
         rows.append([link(name), *on_text, f"*{word_on_text(name)}*", missed, f"*{word_on_needle(name)}*"])
-    near, *_, far = results()[TEXT]["lengths"]
+    near, *_, far = RESULTS[TEXT]["lengths"]
     head = ["method", f"loss at {near}", f"to {far}", "cutting saves", "on text"]
     return table([*head, "far needles wrong", "on the needle"], rows)
 
 
 def judged_at_all() -> list:
     """The methods that were run on text and on the needle."""
-    return [name for name in on_text() if all(name in results()[run]["methods"] for run in (TEXT, "needle"))]
+    return [name for name in on_text() if all(name in RESULTS[run]["methods"] for run in (TEXT, "needle"))]
 
 
 def check_verdicts():
@@ -117,12 +112,12 @@ def check_verdicts():
     def those(on_text, on_needle):
         return {name for name, pair in pairs.items() if pair == (on_text, on_needle)}
 
-    assert "extrapolates" not in map(word_on_text, results()[TEXT]["methods"])
+    assert "extrapolates" not in map(word_on_text, RESULTS[TEXT]["methods"])
     assert those("ignores", "extrapolates") == {"stickbreaking"} and those("ignores", "breaks") == {"rse"}
     assert those("suffers", "extrapolates") == {"shaw", "transformer_xl"} and those("suffers", "breaks") == {"alibi"}
     assert those("breaks", "breaks") == {"rope", "exposb"} and "t5" in those("breaks", "extrapolates")
     assert {name for name, pair in pairs.items() if "not decided" in pair} == {"kerple", "fox", "cope", "sinusoidal"}
-    assert results()["needle"]["tolerance"] == results()[TEXT]["tolerance"]
+    assert RESULTS["needle"]["tolerance"] == RESULTS[TEXT]["tolerance"]
     far = {name: wrong("needle", name, "far").mean() for name in ("t5", "alibi", "nope")}
     assert max(far["t5"], far["nope"]) < 0.03 and far["alibi"] > 0.25
 
@@ -133,7 +128,7 @@ def choices_table():
     for name in judged_at_all():
         cells = []
         for experiment in (TEXT, "needle"):
-            choice = results()[experiment]["choice"][name]
+            choice = RESULTS[experiment]["choice"][name]
             tried = load_results(f"rates_{experiment}")["arms"][name]["trials"]
             own = f"{choice['own']:g}" if any(trial["own"] != 1 for trial in tried) else "–"
             cells += [f"{choice['lr']:g}", own, len(tried)]
@@ -145,7 +140,7 @@ def choices_table():
 def counts_table():
     """How many predictions about methods there were, and what became of them: a row for each experiment."""
     rows, words = [], ("came true", "failed", "not decided")
-    for name, result in results().items():
+    for name, result in RESULTS.items():
         if set(result["methods"]) <= set(METHODS):
             became = [verdict(result, arm).outcome for arm in result["claims"]]
             title = "Text, long" if name == TEXT else titled(result["task"])
@@ -156,7 +151,7 @@ def counts_table():
 
 def text_table():
     """Loss on text as trained, at the longest context, and there with attention cut."""
-    near, *_, far = results()[TEXT]["lengths"]
+    near, *_, far = RESULTS[TEXT]["lengths"]
     head = [f"loss at {near}, as trained", f"loss at {far}", f"loss at {far}, attention cut to {near}", "predicted"]
     return table_of(TEXT, head, lambda name: [*map(cell, three(name)), judged(TEXT, name)])
 
@@ -168,7 +163,7 @@ def factorial_table():
 
 def masked_table():
     """Loss on masked characters, with attention both ways."""
-    lengths = list(results()["masked"]["tests"])
+    lengths = list(RESULTS["masked"]["tests"])
 
     def cells(name):
         outcome = judged("masked", name).replace("no prediction", "the one to beat")
@@ -180,7 +175,7 @@ def masked_table():
 
 def puzzles() -> list:
     """The experiments whose unit is a share of wrong answers."""
-    return [name for name, result in results().items() if result["unit"].startswith("share")]
+    return [name for name, result in RESULTS.items() if result["unit"].startswith("share")]
 
 
 def titled(task: str) -> str:
@@ -190,7 +185,7 @@ def titled(task: str) -> str:
 
 def wrong(experiment: str, name: str, column: str | int) -> np.ndarray:
     """A method's scores in a test, a number a seed; 0 and 1 are the two ends of the experiment's prediction."""
-    result = results()[experiment]
+    result = RESULTS[experiment]
     return np.array(result["methods"][name]["scores"][result["contrast"][column] if column in (0, 1) else column])
 
 
@@ -207,7 +202,7 @@ def puzzle_cell(experiment: str, name: str) -> str:
 
 def puzzles_table():
     """A column for each puzzle; all were asked of the same methods."""
-    head = [f"{titled(results()[name]['task'])}<br>{results()[name]['contrast'][1]}" for name in puzzles()]
+    head = [f"{titled(RESULTS[name]['task'])}<br>{RESULTS[name]['contrast'][1]}" for name in puzzles()]
     return table_of("needle", head, lambda name: [puzzle_cell(puzzle, name) for puzzle in puzzles()])
 
 
@@ -242,7 +237,7 @@ def ranking(values: dict, percent=True) -> tuple[list, str]:
 
 def puzzle_ranking(experiment: str, column: str | int = 1) -> tuple[list, str]:
     """Who is best outside of training among those that learned the puzzle; a sentence also names who did not."""
-    methods = results()[experiment]["methods"]
+    methods = RESULTS[experiment]["methods"]
     able = {name: wrong(experiment, name, column) for name in methods if learned(experiment, name)}
     top, words = ranking(able)
     unable = [METHODS[name].title for name in methods if name not in able]
@@ -256,10 +251,10 @@ def learned(experiment: str, name: str) -> bool:
 
 def check_decision():
     """Assert what the branches say: who stays within the tolerance and who does not, and who is ahead."""
-    tolerance, text = results()[TEXT]["tolerance"], results()[TEXT]["methods"]
+    tolerance, text = RESULTS[TEXT]["tolerance"], RESULTS[TEXT]["methods"]
     rises = {name: rise(name).mean() for name in text}
     start = {name: losses(name, "whole")[:, 0].mean() for name in text}
-    far = {name: wrong("needle", name, "far").mean() for name in results()["needle"]["methods"]}
+    far = {name: wrong("needle", name, "far").mean() for name in RESULTS["needle"]["methods"]}
     finders = [name for name in sorted(far, key=far.get) if word_on_needle(name) == "extrapolates"]
     finders = [name for name in finders if word_on_text(name) in ("ignores", "suffers")]
     assert finders == ["shaw", "transformer_xl", "stickbreaking"]  # the last has the most wrong
@@ -272,19 +267,19 @@ def check_decision():
     assert max(start["shaw"], start["rope"]) < min(start["sinusoidal"], start["learned"])
     assert {"stickbreaking", "transformer_xl"} <= set(puzzle_ranking("recall")[0])
     assert {"stickbreaking", "fox"} <= set(puzzle_ranking("counting")[0])
-    assert level({name: wrong("masked", name, "64") for name in results()["masked"]["methods"]})[0] == ["t5"]
+    assert level({name: wrong("masked", name, "64") for name in RESULTS["masked"]["methods"]})[0] == ["t5"]
 
 
 def text_numbers() -> dict:
     """The context as in training, and longer where what counts is near."""
-    methods, tolerance = results()[TEXT]["methods"], results()[TEXT]["tolerance"]
+    methods, tolerance = RESULTS[TEXT]["methods"], RESULTS[TEXT]["tolerance"]
     start, cut = ({name: losses(name, kind)[:, at] for name in methods} for kind, at in (("whole", 0), ("cut", -1)))
     rises = {name: mean_and_spread(rise(name)) for name in start}
     gains = {name: mean_and_spread(start["nope"] - start[name]) for name in start if name != "nope"}
     ahead = {name: gain for name, (gain, spread) in gains.items() if gain - spread > tolerance}
     assert gains.keys() - ahead.keys() == {"sink"}
-    holding = [name for name in rises if verdict(results()[TEXT], name, "holds").outcome == "came true"]
-    rising = [name for name in rises if verdict(results()[TEXT], name, "rises").outcome == "came true"]
+    holding = [name for name in rises if verdict(RESULTS[TEXT], name, "holds").outcome == "came true"]
+    rising = [name for name in rises if verdict(RESULTS[TEXT], name, "rises").outcome == "came true"]
     costs = [-saved(name).mean() for name in holding]
     assert max(costs) <= tolerance  # none uses what is far
     cut_rises = {name: rise(name, "cut").mean() for name in rising}
@@ -316,7 +311,7 @@ def text_numbers() -> dict:
 
 def counting_numbers() -> dict:
     """What the text holds there, by the rule that counts."""
-    rule, text = load_results("counting_rule"), results()[TEXT]
+    rule, text = load_results("counting_rule"), RESULTS[TEXT]
     gains = np.subtract(rule["blocks"][0], rule["blocks"][-1])
     best = min(loss.min() for name in text["methods"] for loss in three(name))
     assert gains.mean() - half_width(gains) > text["tolerance"] and rule["loss"][-1] < best
@@ -325,8 +320,8 @@ def counting_numbers() -> dict:
 
 def puzzle_numbers() -> dict:
     """What counts is far, is looked up, is to be picked out, or is to be counted."""
-    needle, start = results()["needle"]["methods"], {name: losses(name, "whole")[:, 0] for name in judged_at_all()}
-    assert all(set(results()[puzzle]["methods"]) == set(needle) for puzzle in puzzles())
+    needle, start = RESULTS["needle"]["methods"], {name: losses(name, "whole")[:, 0] for name in judged_at_all()}
+    assert all(set(RESULTS[puzzle]["methods"]) == set(needle) for puzzle in puzzles())
     rankings = {puzzle: puzzle_ranking(puzzle) for puzzle in puzzles()}
     top = {puzzle: set(names) for puzzle, (names, _) in rankings.items()}
     assert max(start, key=lambda name: start[name].mean()) == "nope"  # last on text, and level with the first here
@@ -340,7 +335,7 @@ def puzzle_numbers() -> dict:
     picks = ("stickbreaking", "transformer_xl")  # of check yourself
     assert all("breaks" not in (word_on_text(name), word_on_needle(name)) for name in picks)
     gaps = start["transformer_xl"] - start["stickbreaking"]
-    assert 0 < gaps.min() and gaps.mean() <= results()[TEXT]["tolerance"]  # "with every seed, by less than"
+    assert 0 < gaps.min() and gaps.mean() <= RESULTS[TEXT]["tolerance"]  # "with every seed, by less than"
     return {puzzle: words for puzzle, (_, words) in rankings.items()} | {
         "learned": f"{LEARNED:.0%}",
         "least": f"{LEAST:g}",
@@ -355,12 +350,12 @@ def puzzle_numbers() -> dict:
 
 def masked_numbers() -> dict:
     """It looks both ways."""
-    hidden = {name: wrong("masked", name, "64") for name in results()["masked"]["methods"]}
+    hidden = {name: wrong("masked", name, "64") for name in RESULTS["masked"]["methods"]}
     order = ["t5", "transformer_xl", "shaw", "rope", "alibi", "sinusoidal", "nope", "stickbreaking"]
     for better, worse in zip(order, order[1:]):
         assert level({name: hidden[name] for name in (better, worse)})[0] == [better], (better, worse)
     gap, spread = mean_and_spread(hidden["alibi"] - hidden["rope"])
-    assert gap - spread > results()["masked"]["tolerance"]
+    assert gap - spread > RESULTS["masked"]["tolerance"]
     refused = [method.title for name, method in METHODS.items() if properties(name)["both ways"] == "refused"]
     return {"masked": ranking(hidden, percent=False)[1], "refused": listed(refused)}
 

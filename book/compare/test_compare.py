@@ -17,10 +17,10 @@ def rows(table):
 
 
 def test_a_method_that_was_not_run_has_dashes_and_no_number(monkeypatch):
-    cut = {name: dict(result) for name, result in compare.results().items()}
+    cut = {name: dict(result) for name, result in compare.RESULTS.items()}
     for result in cut.values():
         result["methods"] = {name: values for name, values in result["methods"].items() if name != "rope"}
-    monkeypatch.setattr(compare, "results", lambda: cut)
+    monkeypatch.setattr(compare, "RESULTS", cut)
     for make in (compare.text_table, compare.factorial_table, compare.masked_table, compare.puzzles_table):
         (row,) = (row for row in rows(make()) if row[0] == compare.link("rope"))
         assert all(cell.startswith("–") for cell in row[1:])

@@ -10,7 +10,7 @@ from posenc.chapters.rope2d import study as pictures
 from posenc.lab.experiments import mean_and_spread
 from posenc.lab.experiments.plots import signed
 from posenc.lab.explore import COLORS
-from posenc.lab.write import finish, print_errors, seeded, signed_pm, table
+from posenc.lab.write import finish, normal, print_errors, seeded, signed_pm, table
 from posenc.rotate.comrope import comrope
 from posenc.rotate.liere import liere, rotation, skew
 from posenc.rotate.rope2d import rope2d, rotate
@@ -31,11 +31,6 @@ def heads() -> dict[str, posenc.Encoding]:
     return {name: seeded(factory).double() for name, factory in make.items()}
 
 
-def normal(*shape, seed=1):
-    r"""Seeded random numbers, float64."""
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def turned(encoding, x, positions):
     r"""R(p) x [T, D] for x [T, D] or [1, D] and positions [T, n], of an encoding with one head."""
     positions = torch.as_tensor(positions, dtype=torch.float64)[None]
@@ -46,7 +41,7 @@ def turned(encoding, x, positions):
 def print_moved() -> dict[str, str]:
     r"""Print the score of a query and a key at one offset, for each of MOVES; return the ends of LieRE's."""
     print(f"{'both moved down and right by':30}" + "".join(f"{move:8d}" for move in MOVES))
-    q, k = normal(2, 1, HEAD_DIM)
+    q, k = normal(2, 1, HEAD_DIM, seed=1)
     here = torch.tensor([[move, move] for move in MOVES])
     for name, encoding in list(heads().items())[:3]:
         score = (turned(encoding, q, here) * turned(encoding, k, here + torch.tensor([1, 2]))).sum(-1)

@@ -1,6 +1,5 @@
 r"""What the page *CoPE: counting what matters* runs, and its reader need not see."""
 
-import functools
 import math
 
 import numpy as np
@@ -8,7 +7,7 @@ import torch
 
 import posenc
 from posenc.bias.cope import lookup, positions
-from posenc.chapters.cope.figures import TABLE, counted, looked_up, name_of, trained_gates
+from posenc.chapters.cope.figures import TABLE, TRAINED_GATES, counted, looked_up, name_of
 from posenc.lab.experiments import half_width, judge, load_results, mean_and_spread
 from posenc.lab.explore.parts import signed
 from posenc.lab.write import finish, seeded, table
@@ -149,12 +148,7 @@ FIRST = {"flipflop": ("in", "sparser", "longer 4x"), "counting": ("in", "longer 
 FIRST["selective_copy"] = ("in", "sparser")
 NAMES = {"flipflop": "flip-flop", "counting": "counting", "selective_copy": "selective copy"}
 SOLVED = 0.01
-
-
-@functools.cache
-def puzzles():
-    r"""The frozen puzzles, `results/contextual.json`."""
-    return load_results("contextual")
+PUZZLES = load_results("contextual")
 
 
 def title_of(arm):
@@ -163,14 +157,14 @@ def title_of(arm):
 
 def scores(task, arm, test):
     r"""The share of wrong answers, a number for each seed."""
-    return np.array(puzzles()["tasks"][task]["methods"][arm]["scores"][test])
+    return np.array(PUZZLES["tasks"][task]["methods"][arm]["scores"][test])
 
 
 def verdict_table(columns=FIRST):
     r"""Each arm's errors in percent, and in parentheses how many seeds stay below one percent."""
     tests = [(task, test) for task, tests in columns.items() for test in tests]
     rows = []
-    for arm in puzzles()["tasks"]["flipflop"]["methods"]:
+    for arm in PUZZLES["tasks"]["flipflop"]["methods"]:
         found = [scores(task, arm, test) for task, test in tests]
         rows.append([title_of(arm), *(f"{100 * wrong.mean():.1f} ({(wrong < SOLVED).sum()})" for wrong in found)])
     return table(["", *(f"{NAMES[task]}, {test}" for task, test in tests)], rows)
@@ -179,13 +173,13 @@ def verdict_table(columns=FIRST):
 def predictions_table():
     r"""What was predicted of CoPE, its control and RoPE, why, and what became of it, a row each."""
     rows = []
-    for task, parts in puzzles()["tasks"].items():
+    for task, parts in PUZZLES["tasks"].items():
         start, end = parts["contrast"]
         for arm in ("cope", "open", "rope"):
             predicted = parts["predictions"][arm]
             moved = scores(task, arm, end) - scores(task, arm, start)
             change, spread = mean_and_spread(moved)
-            claim, became = predicted["claim"], judge(moved, puzzles()["tolerance"], predicted["claim"])
+            claim, became = predicted["claim"], judge(moved, PUZZLES["tolerance"], predicted["claim"])
             claim = {"rises": "rise", "holds": "no rise"}[claim]
             points = f"{signed(100 * change, 1)} ± {100 * spread:.1f}"
             rows.append([f"{NAMES[task]}, *{end}*: {title_of(arm)}", claim, predicted["why"], points, became])
@@ -204,7 +198,7 @@ def check_use():
 
 def gate_numbers():
     r"""What the trained gates of the text model do, in numbers."""
-    heads = trained_gates()["heads"]
+    heads = TRAINED_GATES["heads"]
     most = max(heads, key=lambda head: abs(head["by_kind"]["space"] - head["by_kind"]["letter"]))
     assert all(0.1 < gate < 0.9 for head in heads for gate in head["by_kind"].values())
     return {
@@ -225,7 +219,7 @@ PUZZLE_KINDS["flipflop"] |= {letter: letter for letter in "wir"}
 
 def puzzle_gates(task):
     r"""The mean gate of each head on each kind of key, for queries that are asked for an answer."""
-    heads, kinds = trained_gates()["puzzles"][task]["heads"], PUZZLE_KINDS[task]
+    heads, kinds = TRAINED_GATES["puzzles"][task]["heads"], PUZZLE_KINDS[task]
     for head in heads:  # as the text says
         gate, first = head["by_kind"], head["layer"] == 0
         if task == "flipflop":  # the second layer opens after w alone

@@ -1,6 +1,5 @@
 r"""The explorables of the chapter *CoPE: counting what matters*."""
 
-import functools
 import math
 import re
 
@@ -99,6 +98,9 @@ def token_name(place):
     return f"{place}: {TOKENS[place]}"
 
 
+TRAINED_GATES = load_results("cope_gates")
+
+
 gates = explorable(
     _gates,
     id="cope.gates",
@@ -117,12 +119,6 @@ gates = explorable(
     token=slider(range(len(TOKENS)), label="key set by hand", default=8, format=token_name),
     gate=slider([0.0, 0.25, 0.5, 0.75, 1.0], label="its gate", default=1.0),
 )
-
-
-@functools.cache
-def trained_gates():
-    """The frozen gates of a trained model, `results/cope_gates.json`."""
-    return load_results("cope_gates")
 
 
 def name_of(head):
@@ -144,7 +140,7 @@ def word_bands(line):
 
 
 def _trained(layer, head, query):
-    results, name = trained_gates(), f"layer {layer}, head {head}"
+    results, name = TRAINED_GATES, f"layer {layer}, head {head}"
     chosen = next(each for each in results["heads"] if name_of(each) == name)
     text, row = results["line"], chosen["gates"][results["queries"].index(query)]
     g = torch.tensor(row, dtype=torch.float64)

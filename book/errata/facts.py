@@ -15,7 +15,7 @@ from posenc.bias.transformer_xl import transformer_xl
 from posenc.chapters.rope.exercises import masks_lanes
 from posenc.encoding import Encoding
 from posenc.lab.experiments import half_width, load_results
-from posenc.lab.write import say_all, seeded
+from posenc.lab.write import normal, say_all, seeded
 
 ORDER = [2, 0, 1, 5, 4, 3]  # six tokens, shuffled
 PREFIX = [3, 1, 4, 0, 2, 5]  # six tokens, the last where it was
@@ -50,11 +50,6 @@ def check(function):
 def tiny(value) -> str:
     """A difference by its power of ten: rounding, if all is well."""
     return "0" if value == 0 else f"{value:.0e}".replace("-", "−")
-
-
-def normal(*shape, seed=0):
-    """Random numbers, the same for the same seed, in float64."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def layer(x, causal=False, encoding=None):

@@ -7,9 +7,9 @@ import math
 import torch
 
 from posenc import alibi, rope, scaling, stickbreaking
-from posenc.chapters.errata.facts import check, lane_rises, normal, rises, tiny
+from posenc.chapters.errata.facts import check, lane_rises, rises, tiny
 from posenc.lab.experiments import load_results
-from posenc.lab.write import ROOT
+from posenc.lab.write import ROOT, normal
 from posenc.several.exposb import band, fade, gain
 
 TRAINED, LONGEST = 4096, 32768  # positions

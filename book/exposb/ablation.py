@@ -1,37 +1,26 @@
 r"""Tables of the frozen ablations, for the chapters on methods that have several parts."""
 
-import functools
-
 from posenc.lab.experiments import load_results, mean_and_spread, verdict
 from posenc.lab.write import signed_pm, table
 
-
-@functools.cache
-def text():
-    r"""Frozen results of the ablation on text."""
-    return load_results("ablation_text")
-
-
-@functools.cache
-def needle():
-    r"""Frozen results of the ablation on a needle."""
-    return load_results("ablation_needle")
+TEXT = load_results("ablation_text")
+NEEDLE = load_results("ablation_needle")
 
 
 def ends() -> tuple[str, str]:
     r"""Names of the shortest test on text, as long as training, and of the longest."""
-    lengths = text()["lengths"]
+    lengths = TEXT["lengths"]
     return str(lengths[0]), str(lengths[-1])
 
 
 def loss(arm: str, column: str) -> float:
     r"""Mean loss of an arm over seeds."""
-    return mean_and_spread(text()["methods"][arm]["scores"][column])[0]
+    return mean_and_spread(TEXT["methods"][arm]["scores"][column])[0]
 
 
 def beside(arm: str, column: str, other: str = "rope") -> tuple[float, float]:
     r"""The loss of an arm less another's with the same seed: mean and standard deviation over seeds."""
-    ours, theirs = (text()["methods"][name]["scores"][column] for name in (arm, other))
+    ours, theirs = (TEXT["methods"][name]["scores"][column] for name in (arm, other))
     return mean_and_spread([x - y for x, y in zip(ours, theirs, strict=True)])
 
 
@@ -46,7 +35,7 @@ def text_table(arms: dict[str, str], digits: int = 2):
     rows = []
     for arm, words in arms.items():
         near, far = (signed_pm(*beside(arm, column), digits) for column in (first, last))
-        rows.append([words, near, predicted(text(), arm), far])
+        rows.append([words, near, predicted(TEXT, arm), far])
     return table(["arm", f"beside RoPE, {first} characters", "predicted", f"beside RoPE, {last}"], rows)
 
 
@@ -54,8 +43,8 @@ def needle_table(arms: dict[str, str]):
     r"""A row for each {arm: words} and RoPE: shares of missed needles, and what was predicted."""
     rows = []
     for arm, words in ({"rope": "RoPE"} | arms).items():
-        scores = needle()["methods"][arm]["scores"]
+        scores = NEEDLE["methods"][arm]["scores"]
         shares = (mean_and_spread(scores[test]) for test in ("in", "near", "far"))
         cells = [f"{100 * mean:.0f} ± {100 * spread:.0f}%" for mean, spread in shares]
-        rows.append([words, *cells, predicted(needle(), arm)])
+        rows.append([words, *cells, predicted(NEEDLE, arm)])
     return table(["arm", "as trained", "long, near", "long, far", "predicted"], rows)

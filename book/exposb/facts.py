@@ -211,7 +211,7 @@ def predictions():
 def check_parts() -> None:
     r"""Assert what the text says of the parts."""
     first, last = ablation.ends()
-    arms, needle = ablation.text()["methods"], ablation.needle()["methods"]
+    arms, needle = ablation.TEXT["methods"], ablation.NEEDLE["methods"]
     missed = {arm: sum(scores) / len(scores) for arm in needle if (scores := needle[arm]["scores"]["far"])}
     for arm in ARMS:  # "these seeds tell no arm from RoPE", and every arm misses the far needle
         gap = [a - b for a, b in zip(arms[arm]["scores"][first], arms["rope"]["scores"][first])]

@@ -1,6 +1,5 @@
 r"""What the page *FoX: a door that closes* runs, and its reader need not see."""
 
-import functools
 import itertools
 import math
 from statistics import fmean as mean
@@ -22,6 +21,8 @@ DOOR = 0.002  # the gate of the first token of the next chapter
 SLOPES = (1 / 4, 1 / 16, 1 / 64, 1 / 256)
 BESIDE = ("nope", "rope", "alibi", "stickbreaking")  # the methods that FoX stands beside
 KEYS_TOLERANCE = 0.01  # nats: what hiding far keys may cost before they count as needed
+LENGTHS = load_results("train_short_test_long", (*BESIDE, "fox"))
+GATES = load_results("fox_gates")
 
 # ------------------------------------------------------------------------------------------------- the two chapters
 
@@ -177,23 +178,17 @@ def check_errors(q, k, v, gates) -> dict[str, torch.Tensor]:
 # ------------------------------------------------------------------------------------------------- frozen experiments
 
 
-@functools.cache
-def lengths():
-    r"""`train_short_test_long` of FoX and those beside it."""
-    return load_results("train_short_test_long", (*BESIDE, "fox"))
-
-
 def losses(method, kind, place):
     r"""A method's losses at one of the lengths, a seed each."""
-    return [run[place] for run in lengths()["methods"][method][kind]]
+    return [run[place] for run in LENGTHS["methods"][method][kind]]
 
 
 def lengths_table():
     r"""Each method's loss at the training length and at the longest, whole and cut; mean and spread over seeds."""
-    first, *_, last = lengths()["lengths"]
+    first, *_, last = LENGTHS["lengths"]
     head = ["", f"{first} characters", f"{last}, whole", f"{last}, cut to {first} keys"]
-    order = sorted(lengths()["methods"], key=lambda method: -mean(losses(method, "whole", -1)))
-    return table(head, [[posenc.METHODS[method].title, *ends(lengths()["methods"][method])] for method in order])
+    order = sorted(LENGTHS["methods"], key=lambda method: -mean(losses(method, "whole", -1)))
+    return table(head, [[posenc.METHODS[method].title, *ends(LENGTHS["methods"][method])] for method in order])
 
 
 def ends(runs):
@@ -203,7 +198,7 @@ def ends(runs):
 
 def lengths_numbers() -> dict[str, str]:
     r"""What the reading of the verdict cites: how few nearest keys FoX may see and lose less than the tolerance."""
-    results, whole = lengths(), {method: mean(losses(method, "whole", -1)) for method in lengths()["methods"]}
+    results, whole = LENGTHS, {method: mean(losses(method, "whole", -1)) for method in LENGTHS["methods"]}
     by_cut = [mean(runs) for runs in zip(*results["methods"]["fox"]["context_cut"])]
     keys = next(cut for cut, loss in zip(results["cuts"], by_cut) if loss <= by_cut[-1] + KEYS_TOLERANCE)
     layers = results["settings"]["num_layers"]
@@ -219,40 +214,34 @@ def lengths_numbers() -> dict[str, str]:
 
 def position_figure():
     r"""Loss by place in the longest windows."""
-    return plot_by_position(lengths(), ["rope", "alibi", "stickbreaking", "fox"])
+    return plot_by_position(LENGTHS, ["rope", "alibi", "stickbreaking", "fox"])
 
 
 # ------------------------------------------------------------------------------------------------------- trained gates
 
 
-@functools.cache
-def gates():
-    r"""The frozen results of benchmarks/fox_gates.py."""
-    return load_results("fox_gates")
-
-
 def means(name, arm="fox"):
     r"""Mean log f of a class of characters over all layers and heads, a number a seed."""
-    return [seed[name] for seed in gates()["arms"][arm]["mean"]]
+    return [seed[name] for seed in GATES["arms"][arm]["mean"]]
 
 
 def gates_table():
     r"""For each class of characters how many there are, mean log f and the gate that this is."""
     rows = []
-    for name in sorted(gates()["classes"], key=lambda name: mean(means(name))):
-        characters = f"{gates()['classes'][name]:,}"
+    for name in sorted(GATES["classes"], key=lambda name: mean(means(name))):
+        characters = f"{GATES['classes'][name]:,}"
         rows.append([name, characters, pm(means(name)), f"{math.exp(mean(means(name))):.3f}"])
     return table(["class", "held-out characters", "mean log f", "as a gate"], rows)
 
 
 def half_lives(arm):
     r"""In how many characters each head of each seed's model halves what is left, by its mean log f over characters."""
-    return [math.log(2) / -number for number in torch.tensor(gates()["arms"][arm]["all"]).flatten().tolist()]
+    return [math.log(2) / -number for number in torch.tensor(GATES["arms"][arm]["all"]).flatten().tolist()]
 
 
 def gates_numbers() -> dict[str, str]:
     r"""What the prose about trained gates cites, and what became of both predictions."""
-    results = gates()
+    results = GATES
     start, end = results["contrast_of_classes"]
     changes = [b - a for a, b in zip(means(start), means(end))]
     assert judge(changes, results["tolerance"], results["claim"]) == "came true"

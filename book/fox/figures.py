@@ -107,17 +107,13 @@ OTHERS = (3, 7, 11, 19, 23)  # queries whose staircases stand behind
 WIGGLE = torch.randn(LENGTH, generator=torch.Generator().manual_seed(3), dtype=torch.float64).tanh()
 
 
-def _gapped(row):
-    """Each point of a row, and a gap after it."""
-    return [*enumerate(row.tolist()), (math.nan, math.nan)]
-
-
 def _alibi(slope, uneven, query, *, decay=decay, bias=bias):
     log_gates = -slope * (1 + uneven * WIGGLE)
     keys = torch.arange(query + 1)
     left = decay(log_gates[: query + 1], 1)[0]
     curve = bias(torch.tensor([query]), keys, torch.tensor([slope], dtype=torch.float64)).flatten()
-    others = [(n, left) for other in OTHERS for n, left in _gapped(decay(log_gates[: other + 1], 1)[0])]
+    rows = (decay(log_gates[: other + 1], 1)[0].tolist() for other in OTHERS)
+    others = [point for row in rows for point in (*enumerate(row), (math.nan, math.nan))]  # a gap after each row
     behind = dict(line=dict(shape="hvh"), yaxis="y2", opacity=0.55, connectgaps=False)
     broad = dict(yaxis="y2", marker=dict(symbol="circle", size=9), opacity=0.45)
     names = dict(place="middle left", yaxis="y2")

@@ -40,7 +40,7 @@ def test_a_gradient_summed_forward_is_another():
 
 def test_what_is_said_of_the_first_layer_is_in_the_results():
     """It reads the character alone: a newline has one gate there, whatever stood before it."""
-    for seed in page.gates()["arms"]["fox"]["heads"]:
+    for seed in page.GATES["arms"]["fox"]["heads"]:
         assert seed["newline"][0] == pytest.approx(seed["paragraph end"][0], abs=1e-5)
         later = [torch.tensor(seed[name])[1:] for name in ("newline", "paragraph end")]
         assert (later[0] - later[1]).abs().max() > 0.05

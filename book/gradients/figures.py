@@ -11,6 +11,7 @@ from posenc.encoding import Encoding, compose
 from posenc.lab.explore import COLORS, DIVERGING, SEQUENTIAL, explorable, slider
 from posenc.lab.explore.parts import axis, bars, dots, heat, label, level, line, path
 from posenc.lab.train.tiny import Decoder
+from posenc.lab.write import seeded
 from posenc.methods import make
 from posenc.several.rse import rse
 
@@ -75,12 +76,6 @@ def example():
     return torch.randn(4, 1, HEADS, LENGTH, LANES, generator=source, dtype=torch.float64)
 
 
-def _seeded(make_encoding):
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        return make_encoding().double()
-
-
 def offsets_between(length):
     """i - j of every pair, [T, T]."""
     index = torch.arange(length)
@@ -91,7 +86,7 @@ def offsets_between(length):
 def scored(method, favored, extra):
     r"""The gradient of one head's logits, [T, T]; the keys `favored` back have `extra` logits more."""
     more = extra * (offsets_between(LENGTH) == favored).double() - LOWER
-    return logit_gradient(*example(), _seeded(BY_OFFSET[method]), more)[0][0, HEAD]
+    return logit_gradient(*example(), seeded(BY_OFFSET[method]).double(), more)[0][0, HEAD]
 
 
 def sides(ds, favored):
@@ -207,7 +202,7 @@ def losses_gradient(method, layers):
             return compose(Encoding(embed=lambda x, positions: x + rows), own)
         return Encoding(embed=lambda x, positions: own.embed(x, positions) + rows)
 
-    model = _seeded(lambda: Decoder(WORDS, WIDTH, layers, 2, encoding))
+    model = seeded(lambda: Decoder(WORDS, WIDTH, layers, 2, encoding)).double()
     tokens = texts(FULL)[0]
     following = tokens.roll(-1, 1)  # of the last token too: of an untrained model any will do
     losses = torch.nn.functional.cross_entropy(model(tokens).transpose(1, 2), following, reduction="none")

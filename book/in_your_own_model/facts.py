@@ -16,11 +16,6 @@ MASKS = {"flex": bridges.flex, "sdpa_bias": bridges.sdpa_bias}
 MODELS = {"attach": bridges.attach, "write_rope": bridges.write_rope}
 
 
-def encoding_of(name: str):
-    r"""The method's encoding with its defaults, for the sizes of this page."""
-    return posenc.make(name, **sizes(name, num_heads=HEADS, head_dim=HEAD_DIM, length=LENGTH))
-
-
 def tokens_for(encoding):
     r"""q, k, positions and gates that an encoding can read: tokens on a line, where it counts several axes."""
     q, k = torch.randn(2, 1, HEADS, LENGTH, HEAD_DIM, generator=torch.Generator().manual_seed(0))
@@ -60,7 +55,8 @@ def serves(bridge: str, encoding) -> str:
 
 def bridges_table():
     r"""Each method, and what each bridge answers for it."""
-    rows = [(link(name), encoding_of(name)) for name in METHODS]
+    given = dict(num_heads=HEADS, head_dim=HEAD_DIM, length=LENGTH)
+    rows = [(link(name), posenc.make(name, **sizes(name, **given))) for name in METHODS]
     rows.append(("[RSE](../rse/index.md)'s penalty alone", posenc.rse.penalty()))
     names = [*MASKS, *MODELS]
     answers = [[title, *(serves(bridge, encoding) for bridge in names)] for title, encoding in rows]

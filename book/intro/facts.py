@@ -1,7 +1,6 @@
 r"""What the landing page shows beside its clock: the methods as cards, and how to cite."""
 
 import functools
-import tomllib
 from html import escape
 
 import torch
@@ -13,7 +12,7 @@ from posenc.chapters.sentence.sentence import LANES, PRESETS, weights
 from posenc.chapters.teachers.facts import FIRST, book, parts, reading
 from posenc.encoding import PLACES
 from posenc.lab.titles import TITLES
-from posenc.lab.write import ROOT, seeded
+from posenc.lab.write import ROOT, project, seeded
 from posenc.methods import sizes
 
 SHADES = 8
@@ -35,12 +34,6 @@ def around(name: str) -> torch.Tensor:
     with torch.no_grad():
         shares = attention(vector, k, k, encoding, causal=False, scale=1.0, return_weights=True, **at)[1]
     return shares.view(SIDE, SIDE)
-
-
-@functools.cache
-def project() -> dict:
-    r"""Where the repository is, as pyproject.toml says: "repository" and "ref"."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
 
 
 @functools.cache

@@ -25,6 +25,8 @@ CHIPS = {  # compute capability: (GPUs that have it, shared memory that one bloc
 }
 MARK = "# needs Triton: "  # a cell that begins so needs it; its name follows
 FORWARD, BOTH = "forward", "forward and backward"
+#: One run on one GPU: what was held against the reference, and milliseconds.
+SPEED = load_results("kernels_smoke_h100_80gb_hbm3")
 
 
 def print_frozen(name: str) -> None:
@@ -106,17 +108,11 @@ def overview(rows: list[dict]):
     return table(["capability", "GPUs", "dtype", "compile", "shared, at most", "spill", "tensor cores"], lines)
 
 
-@functools.cache
-def speed() -> dict:
-    r"""One run on one GPU, frozen: what was held against the reference, and milliseconds."""
-    return load_results("kernels_smoke_h100_80gb_hbm3")
-
-
 def speed_table():
     r"""Milliseconds of each arm that was timed at head size 64, forward and with the backward pass, by length."""
-    places = [(way, length) for length in speed()["settings"]["lengths"] for way in (FORWARD, BOTH)]
+    places = [(way, length) for length in SPEED["settings"]["lengths"] for way in (FORWARD, BOTH)]
     rows = {}
-    for way, arm, length, head_dim, times in speed()["cells"]:
+    for way, arm, length, head_dim, times in SPEED["cells"]:
         if head_dim == 64 and (way, length) in places:
             rows.setdefault(arm, ["–"] * 4)[places.index((way, length))] = f"{times['median']:.2f}"
     head = ["arm", *(f"{way}, {length:,} tokens" for way, length in places)]
@@ -125,8 +121,8 @@ def speed_table():
 
 def speed_numbers() -> dict[str, str]:
     r"""What the pages say of that run. Errors: AssertionError where a kernel was wrong or the words don't hold."""
-    shares = [row[4]["share"] for row in speed()["checks"]]
-    at = {tuple(row[:4]): row[4]["median"] for row in speed()["cells"]}
+    shares = [row[4]["share"] for row in SPEED["checks"]]
+    at = {tuple(row[:4]): row[4]["median"] for row in SPEED["cells"]}
     assert max(shares) < 1  # "right"
     for size in [(length, head_dim) for length in (2048, 8192) for head_dim in (64, 128)]:
         assert all(at[way, "RoPE beforehand", *size] < at[way, "RoPE inside", *size] for way in (FORWARD, BOTH))

@@ -43,10 +43,6 @@ def _finite(number):
     return number if math.isfinite(number) else math.nan
 
 
-def _cut(blocks):
-    return f"{blocks}×{KEYS // blocks}"
-
-
 def _or_gap(numbers):
     """The numbers, or one gap where there are none: a trace without points would leave the legend."""
     return [_finite(number) for number in numbers] or [math.nan]
@@ -119,7 +115,7 @@ online_softmax = explorable(
     "for every block size. The line after the last key read can be dragged, and so can the largest score.",
     readout="m {m:.2f}, l {l:.2f} · output {output:.3f} · whole softmax {target:.3f}",
     handles={"read so far": "step", "the largest": "peak"},
-    blocks=slider(BLOCKS, label="blocks", default=4, format=_cut),
+    blocks=slider(BLOCKS, label="blocks", default=4, format=lambda blocks: f"{blocks}×{KEYS // blocks}"),
     step=slider(range(max(BLOCKS) + 1), label="blocks done", default=3, play=True, at_most="blocks"),
     peak=slider(range(1, KEYS, 4), label="largest score at key", default=13),
 )

@@ -19,6 +19,7 @@ BLUE, ORANGE, GRAY, INK = "#0072b2", "#c45500", "#6b7280", "#1f2933"
 BOXES, PLACES, LANES = [2, 9, 10, 17, 30, 31, 47, 58], 64, 16
 #: The methods that the page draws and names from the study of text and from counting.
 TRIO = ("nope", "sinusoidal", "learned")
+RESULTS = load_results("learned_table")
 
 
 def numbers():
@@ -72,26 +73,20 @@ def failure_figure():
     return figure
 
 
-@cache
-def results():
-    r"""The chapter's frozen results."""
-    return load_results("learned_table")
-
-
 def trained_length():
     r"""L, the length of the training windows and the number of the table's trained rows."""
-    return results()["length"]
+    return RESULTS["length"]
 
 
 def trained_rows():
     r"""The table that a small model has written, of the first seed: [L, C]."""
-    return torch.tensor(results()["rows"][0])
+    return torch.tensor(RESULTS["rows"][0])
 
 
 def table_figure():
     r"""The sinusoid's table beside the learned one."""
     rows = trained_rows()
-    sines = posenc.sinusoidal.table(torch.arange(trained_length()), results()["settings"]["dim"])
+    sines = posenc.sinusoidal.table(torch.arange(trained_length()), RESULTS["settings"]["dim"])
     figure, panels = plt.subplots(1, 2, figsize=(4.4, 2.4), layout="constrained", sharey=True)
     for axes, table, title in zip(panels, (sines, rows), ("sinusoid", "learned")):
         top = table.abs().quantile(0.99).item()
@@ -103,7 +98,7 @@ def table_figure():
 
 def row_lengths():
     r"""How long the rows of the table are, at the start and after training: two arrays [seeds, rows]."""
-    return np.array(results()["norms_start"]), np.array(results()["norms"])
+    return np.array(RESULTS["norms_start"]), np.array(RESULTS["norms"])
 
 
 def kept_length():
@@ -114,7 +109,7 @@ def kept_length():
 
 def decay_numbers():
     r"""What the theorem's product makes of a silent row, with the learning rates of this run."""
-    settings = Settings(**results()["settings"])
+    settings = Settings(**RESULTS["settings"])
     rates = [learning_rate(step, settings) for step in range(settings.steps)]
     product = np.prod([1 - rate * settings.weight_decay for rate in rates])
     assert abs(kept_length() - product).max() < 1e-4
@@ -123,17 +118,17 @@ def decay_numbers():
 
 def shift_losses(name):
     r"""The loss with all positions moved, for "learned" or "sinusoidal": [seeds, shifts]."""
-    return np.array([seed[name] for seed in results()["moved"]])
+    return np.array([seed[name] for seed in RESULTS["moved"]])
 
 
 def shift_rise(name):
     r"""By how much the loss rises as all positions move by L: [seeds]."""
-    return shift_losses(name)[:, results()["shifts"].index(trained_length())] - shift_losses(name)[:, 0]
+    return shift_losses(name)[:, RESULTS["shifts"].index(trained_length())] - shift_losses(name)[:, 0]
 
 
 def shift_numbers():
     r"""What a shift within the table costs, and one beyond it."""
-    shifts, window = results()["shifts"], trained_length() // 2
+    shifts, window = RESULTS["shifts"], trained_length() // 2
     table, sinusoid = (shift_losses(name).mean(0) for name in ("learned", "sinusoidal"))
     for losses in (table, sinusoid):  # as the text says: the worst shift leaves some rows within, the last ones none
         assert window < shifts[losses.argmax()] < trained_length()
@@ -240,12 +235,12 @@ def study_numbers():
 
 def injection_losses(arm):
     r"""Losses at the training length with position brought in by this arm: [seeds]."""
-    return np.array([seed[arm]["loss"] for seed in results()["injected"]])
+    return np.array([seed[arm]["loss"] for seed in RESULTS["injected"]])
 
 
 def stretch(arm, multiple, kind, length=-1):
     r"""Losses of a model whose table was made to reach `multiple` L, "whole" or "tuned" at that length: [seeds]."""
-    return np.array([seed[f"{arm} {multiple}"][kind][length] for seed in results()["stretched"]])
+    return np.array([seed[f"{arm} {multiple}"][kind][length] for seed in RESULTS["stretched"]])
 
 
 def gain_share():
@@ -256,8 +251,8 @@ def gain_share():
 
 def claims():
     r"""What the frozen predictions claim: (prediction, what is measured, one number a seed, tolerance, claim)."""
-    by_place = np.array([seed["learned"] for seed in results()["by_place"]])  # [seeds, bins of L/2]
-    alike, start, end = (np.array(results()[name]) for name in ("centered", "norms_start", "norms"))
+    by_place = np.array([seed["learned"] for seed in RESULTS["by_place"]])  # [seeds, bins of L/2]
+    alike, start, end = (np.array(RESULTS[name]) for name in ("centered", "norms_start", "norms"))
     trained = slice(trained_length())
     growth = end[:, trained].mean(1) / start[:, trained].mean(1)
     here, add = stretch("beyond", 1, "whole", 0), injection_losses("add")  # of the table as it was trained, at L
@@ -295,7 +290,7 @@ def verdict_table():
 
 def injected_numbers():
     r"""What the tables cost in parameters, by how much others differ from adding, and the share of the gain."""
-    seed, add = results()["injected"][0], injection_losses("add")
+    seed, add = RESULTS["injected"][0], injection_losses("add")
     assert abs(gain_share().mean() - 1) < 0.1 and kept_length().mean() < 0.99  # as the text says
     values = {"gained": f"{gain_share().mean():.0%}"}
     for arm in ("add", "concat", "concat_narrow"):

@@ -10,23 +10,19 @@ from posenc import METHODS, cope, fox, path
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.titles import TITLES
-from posenc.lab.write import finish, pm, table
+from posenc.lab.write import finish, normal, pm, table
 
 PAIRS = ((0, 1), (0, 2), (1, 2))  # of cups that a swap may take
 RIGHT = 0.05  # a method whose share of wrong answers stays below this has the answer
-
-
-def seeded(*shape, seed):
-    r"""Seeded normal numbers in float64."""
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+FROZEN = load_results("cups")
 
 
 def exchanged_changes(length=7, dim=8, first=3):
     r"""What a logit does when two tokens between change places, with keys, gates and reflections: {title: change}."""
     order = torch.arange(length)
     order[first], order[first + 1] = first + 1, first
-    q, k, raw = seeded(length, dim, seed=0), seeded(length, dim, seed=1), seeded(length, dim + 1, seed=2)
-    log_f = torch.nn.functional.logsigmoid(seeded(length, seed=3))
+    q, k, raw = normal(length, dim, seed=0), normal(length, dim, seed=1), normal(length, dim + 1, seed=2)
+    log_f = torch.nn.functional.logsigmoid(normal(length, seed=3))
     visible = torch.ones(length, length, dtype=torch.bool).tril()
 
     def counted(order):
@@ -64,21 +60,15 @@ def cups_by_hand(swaps, seed=0):
     return scores.argmax(-1), torch.tensor(right)
 
 
-@functools.cache
-def frozen():
-    r"""The frozen study of the cups."""
-    return load_results("cups")
-
-
 def errors(method, length):
     r"""The share of wrong answers of each seed after so many swaps."""
-    return frozen()["methods"][method]["scores"][str(length)]
+    return FROZEN["methods"][method]["scores"][str(length)]
 
 
 def outcome(method):
     r"""What became of the prediction for a method: "came true" or "failed"."""
-    at, claim, _ = frozen()["predicted"][method]
-    length = frozen()["lengths"][0 if at == "in" else -1]
+    at, claim, _ = FROZEN["predicted"][method]
+    length = FROZEN["lengths"][0 if at == "in" else -1]
     right = mean_and_spread(errors(method, length))[0] < RIGHT
     return "came true" if right == (claim == "right") else "failed"
 
@@ -111,13 +101,13 @@ def sink_share(keys, slot=3.0):
 
 def numbers():
     r"""What the prose says of the study and of sinks, by name."""
-    first, following, last = frozen()["lengths"]
-    others = [name for name in frozen()["methods"] if name != "path"]
+    first, following, last = FROZEN["lengths"]
+    others = [name for name in FROZEN["methods"] if name != "path"]
     best = min(others, key=lambda name: mean_and_spread(errors(name, first))[0])
-    method, claim, _ = frozen()["predicted_longer"]
+    method, claim, _ = FROZEN["predicted_longer"]
     changes = [after - before for before, after in zip(errors(method, first), errors(method, last))]
-    rises = mean_and_spread(changes)[0] > frozen()["tolerance"]
-    held = [name for name in frozen()["methods"] if outcome(name) == "came true"]
+    rises = mean_and_spread(changes)[0] > FROZEN["tolerance"]
+    held = [name for name in FROZEN["methods"] if outcome(name) == "came true"]
     return {
         "bag_short": f"{bag_error(range(1, first + 1)):.2f}",
         "bag_next": f"{bag_error(range(following - first + 1, following + 1)):.2f}",
@@ -126,15 +116,15 @@ def numbers():
         "longer": "came true" if rises == (claim == "rises") else "failed",
         "best_other": METHODS[best].title,
         "best_other_short": pm(errors(best, first)),
-        "held": f"{len(held)} of {len(frozen()['methods'])}",
+        "held": f"{len(held)} of {len(FROZEN['methods'])}",
     }
 
 
 def verdict_table():
     r"""Each method: the learning rate that validation chose, the error at each length, and its prediction."""
-    lengths, rows = frozen()["lengths"], []
-    for name, values in frozen()["methods"].items():
-        predicted = f"{frozen()['predicted'][name][1]}: {outcome(name)}"
+    lengths, rows = FROZEN["lengths"], []
+    for name, values in FROZEN["methods"].items():
+        predicted = f"{FROZEN['predicted'][name][1]}: {outcome(name)}"
         shares = [pm(errors(name, length)) for length in lengths]
         rows.append([METHODS[name].title, f"{values['rate']:g}", *shares, predicted])
     return table(["method", "learning rate", *(f"{length} swaps" for length in lengths), "predicted"], rows)
@@ -145,14 +135,14 @@ def verdict_figure():
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(4.4, 2.9), layout="constrained")
-    lengths = frozen()["lengths"]
-    for name in frozen()["methods"]:
+    lengths = FROZEN["lengths"]
+    for name in FROZEN["methods"]:
         means = [mean_and_spread(errors(name, length))[0] for length in lengths]
         row = TITLES[name]
         axes.plot(lengths, means, color=row.color, marker=row.marker, label=METHODS[name].title)
         for length in lengths:
             axes.plot([length] * len(errors(name, length)), errors(name, length), ".", color=row.color, alpha=0.4)
-    axes.axhline(frozen()["chance"], color="0.5", linestyle=":", label="guessing")
+    axes.axhline(FROZEN["chance"], color="0.5", linestyle=":", label="guessing")
     axes.set(xlabel="swaps", ylabel="share of wrong answers", xscale="log", ylim=(-0.03, 0.75))
     axes.set_xticks(lengths, [str(length) for length in lengths])
     axes.minorticks_off()
@@ -162,7 +152,7 @@ def verdict_figure():
 
 def padded_change(padding, n_floor, alpha, length):
     r"""How far weights move when hidden tokens stand before, where logits grow with a query's index n from 1 on."""
-    logits = seeded(length, length, seed=6)  # scaled q.k plus a bias that reads distance alone
+    logits = normal(length, length, seed=6)  # scaled q.k plus a bias that reads distance alone
     visible = torch.ones(length, length, dtype=torch.bool).tril()
 
     def weights(start):

@@ -28,6 +28,9 @@ STARTS = range(0, 49, 2)
 H, T, D = 4, 48, 16
 #: Frozen experiments beside the study of text, in the order of the table.
 TASKS = ("masked", "needle", "flipflop", "selective_copy", "counting", "recall")
+STUDY = load_results("train_short_test_long")
+#: The training length and the longest of the tests.
+LENGTHS = STUDY["lengths"][0], STUDY["lengths"][-1]
 
 
 def numbers():
@@ -229,30 +232,19 @@ def check_errors():
     return {claim: gap.abs().max().item() for claim, gap in gaps.items()}
 
 
-@cache
-def study():
-    r"""The study of all methods on text."""
-    return load_results("train_short_test_long")
-
-
-def lengths():
-    r"""The training length and the longest of the tests."""
-    return study()["lengths"][0], study()["lengths"][-1]
-
-
 def loss(method, kind, place):
     r"""Mean over seeds of the loss at one of the lengths."""
-    return mean([losses[place] for losses in study()["methods"][method][kind]])
+    return mean([losses[place] for losses in STUDY["methods"][method][kind]])
 
 
 def alone(arm, keys, gap):
     r"""What is added to the loss by more keys, by an unseen gap, or by both: mean over seeds."""
-    return mean([grid[keys][gap] - grid[0][0] for grid in study()["methods"][arm]["distance_and_keys"]])
+    return mean([grid[keys][gap] - grid[0][0] for grid in STUDY["methods"][arm]["distance_and_keys"]])
 
 
 def unseen_buckets():
     r"""How many of T5's buckets the longest test asks for and training never filled."""
-    seen, asked = (bucket(torch.arange(1 - length, 1), bidirectional=False).unique().numel() for length in lengths())
+    seen, asked = (bucket(torch.arange(1 - length, 1), bidirectional=False).unique().numel() for length in LENGTHS)
     return asked - seen
 
 
@@ -260,11 +252,11 @@ def change_table():
     r"""Each method's change in the long context, its prediction, and what far keys, keys and the gap do, printed."""
     lines = [f"{'':16}{'change':>17}  {'predicted':18}{'far keys':>16}{'keys':>8}{'gap':>8}"]
     for arm in ARMS:
-        outcome = verdict(study(), arm)
-        whole, cut = ([losses[-1] for losses in study()["methods"][arm][kind]] for kind in ("whole", "cut"))
+        outcome = verdict(STUDY, arm)
+        whole, cut = ([losses[-1] for losses in STUDY["methods"][arm][kind]] for kind in ("whole", "cut"))
         gaps = [a - b for a, b in zip(whole, cut)]
         far = f"{mean(gaps):+.3f} ± {half_width(gaps):.3f}"
-        claim = f"{study()['claims'][arm]}: {outcome.outcome}"
+        claim = f"{STUDY['claims'][arm]}: {outcome.outcome}"
         lines.append(
             f"{METHODS[arm].title:16}{outcome.change:+9.3f} ± {outcome.spread:.3f}  {claim:18}"
             f"{far:>16}{alone(arm, -1, 0):+8.3f}{alone(arm, 0, -1):+8.3f}"
@@ -274,27 +266,27 @@ def change_table():
 
 def verdict_table():
     r"""Each method's loss at the training length and in the longest context, whole and cut, and its verdict."""
-    first, last = lengths()
+    first, last = LENGTHS
     words, rows = {"rises": "a rise", "holds": "no rise"}, []
     for arm in ARMS:
         losses = [f"{loss(arm, kind, place):.3f}" for kind, place in (("whole", 0), ("whole", -1), ("cut", -1))]
-        outcome = f"{words[study()['claims'][arm]]}: {verdict(study(), arm).outcome}"
+        outcome = f"{words[STUDY['claims'][arm]]}: {verdict(STUDY, arm).outcome}"
         rows.append([METHODS[arm].title, *losses, outcome])
-    assert [verdict(study(), arm).outcome for arm in ARMS].count("failed") == 3  # as the text says
+    assert [verdict(STUDY, arm).outcome for arm in ARMS].count("failed") == 3  # as the text says
     assert unseen_buckets() == 5
     return table(["", f"at {first}", f"at {last}", f"at {last}, cut", "predicted"], rows)
 
 
 def result_numbers():
     r"""What the text says of the study and does not read off a row, and what its sentences conclude."""
-    short = {arm: loss(arm, "whole", 0) for arm in study()["methods"]}
+    short = {arm: loss(arm, "whole", 0) for arm in STUDY["methods"]}
     up = {arm: loss(arm, "whole", -1) - short[arm] for arm in ARMS}
     up_cut = {arm: loss(arm, "cut", -1) - short[arm] for arm in (*ARMS, "sinusoidal", "rope")}
     words = {}
     for arm in ARMS:
-        runs = study()["methods"][arm]
+        runs = STUDY["methods"][arm]
         ends = ([run[place] for run in runs[kind]] for kind, place in (("whole", 0), ("whole", -1), ("cut", -1)))
-        words[arm] = in_longer(*ends, study()["tolerance"])
+        words[arm] = in_longer(*ends, STUDY["tolerance"])
     others = ("shaw", "transformer_xl", "kerple")
     assert [words[arm] for arm in others] == ["suffers", "suffers", "ignores"]
     assert words["t5"] == words["fire"] == "breaks"

@@ -126,7 +126,7 @@ def study_numbers() -> dict[str, str]:
         f"{pictures.mean(arm, 'on a canvas of 48'):.0f}%"
         for arm in ("axial", "mixed")
     ]
-    rates, methods = pictures.study()["rates"], pictures.study()["tasks"]["glyphs"]["methods"]
+    rates, methods = pictures.STUDY["rates"], pictures.STUDY["tasks"]["glyphs"]["methods"]
     return {
         "lost": f"{31 * fastest(2, **QWEN2):.4f}",  # radians across 32 columns
         "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in methods.values()) or 'none'}",

@@ -1,12 +1,11 @@
 r"""What *Two axes and more* and *Rotations that commute* tell of the study on pictures, results/pictures.json."""
 
-import functools
-
 import numpy as np
 
 from posenc.lab.experiments import judge, load_results, mean_and_spread
 from posenc.lab.write import cell, listed, signed_pm, table, typeset, unbroken
 
+STUDY = load_results("pictures")
 PERTURBED = "glyphs, perturbed"
 TITLES = {
     "none": "no encoding",
@@ -24,15 +23,9 @@ TITLES = {
 ROTARY = ("axial", "mixed", "liere 2", "liere 4", "liere 8", "comrope ap", "comrope ld", "axial, class token")
 
 
-@functools.cache
-def study() -> dict:
-    """The frozen results of benchmarks/pictures.py."""
-    return load_results("pictures")
-
-
 def scores(arm: str, test: str, task: str = "glyphs") -> np.ndarray:
     """The share of right answers, in percent, one number a seed."""
-    return 100 * np.array(study()["tasks"][task]["methods"][arm]["scores"][test])
+    return 100 * np.array(STUDY["tasks"][task]["methods"][arm]["scores"][test])
 
 
 def mean(arm: str, test: str, task: str = "glyphs") -> float:
@@ -42,7 +35,7 @@ def mean(arm: str, test: str, task: str = "glyphs") -> float:
 
 def moved(arm: str) -> np.ndarray:
     """What moving all patches adds to the right answers, in points, one number a seed."""
-    start, end = study()["contrast"]
+    start, end = STUDY["contrast"]
     return scores(arm, end) - scores(arm, start)
 
 
@@ -57,11 +50,11 @@ def tests_table(arms, tests, task="glyphs"):
 
 def moved_table(arms):
     """What moving all patches did to each arm, and what had been predicted."""
-    start, end = study()["contrast"]
+    start, end = STUDY["contrast"]
     rows = []
     for arm in arms:
-        claim = study()["predictions"][arm]["claim"]
-        outcome = judge(moved(arm), 100 * study()["tolerance"], claim)
+        claim = STUDY["predictions"][arm]["claim"]
+        outcome = judge(moved(arm), 100 * STUDY["tolerance"], claim)
         difference = unbroken(signed_pm(*mean_and_spread(moved(arm)), 1))
         cells = [cell(scores(arm, test), 1) for test in (start, end)]
         rows.append([TITLES[arm], *cells, difference, f"{claim}: {outcome}"])
@@ -80,7 +73,7 @@ def finer_gains(arms) -> dict:
 
 def also_outcomes() -> dict:
     """{prediction: (held, numbers)} of the predictions on sizes, noise and forms, from the means over seeds."""
-    tolerance, gains, noise = 100 * study()["tolerance"], finer_gains(ROTARY), np.mean(noise_gains())
+    tolerance, gains, noise = 100 * STUDY["tolerance"], finer_gains(ROTARY), np.mean(noise_gains())
     least = min(gains, key=gains.get)
     method = max(mean(arm, "48, normalized") for arm in ("comrope ap", "comrope ld")) - mean("axial", "48, normalized")
     level = [mean(arm, "24") for arm in ("comrope ap", "comrope ld", "liere 8")]
@@ -96,7 +89,7 @@ def also_table(names):
     outcomes, rows = also_outcomes(), []
     for name in names:
         held, numbers = outcomes[name]
-        rows.append([study()["also"][name], "came true" if held else "failed", typeset(numbers)])
+        rows.append([STUDY["also"][name], "came true" if held else "failed", typeset(numbers)])
     return table(["predicted", "outcome", "percent"], rows)
 
 

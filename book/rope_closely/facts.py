@@ -318,15 +318,6 @@ def shift_figure():
     return figure
 
 
-def check_shifts(rises):
-    r"""Assert where the loss begins to rise with rounded positions, and that with float32 angles it does nowhere."""
-    at = {shift: i for i, shift in enumerate(R["shifts"])}
-    bf16, fp16 = rises["positions in bf16"], rises["positions in fp16"]
-    assert rises["float32 angles"].abs().max() < 0.005
-    assert bf16[:, at[128]].abs().max() < 0.005 < bf16[:, at[256]].min()
-    assert fp16[:, at[512]].abs().max() < 0.005 < fp16[:, at[2048]].min()
-
-
 def float32_errors():
     r"""The largest error of a cosine from float32 angles, of the eight fastest pairs, up to 4k, 131k and 1M tokens."""
     w, worst = inv_freq(D, dtype=torch.float64)[:8], [0.0]
@@ -339,10 +330,13 @@ def float32_errors():
 
 
 def precision_numbers():
-    r"""The errors of float32 angles and of tables in half precision."""
-    rises, w = shift_rises(), inv_freq(D, dtype=torch.float64)
-    check_shifts(rises)
-    cosines = (torch.arange(4096)[:, None] * w).cos()
+    r"""The errors of float32 angles and of tables in half precision, and where losses begin to rise."""
+    rises, at = shift_rises(), {shift: i for i, shift in enumerate(R["shifts"])}
+    bf16, fp16 = rises["positions in bf16"], rises["positions in fp16"]
+    assert rises["float32 angles"].abs().max() < 0.005
+    assert bf16[:, at[128]].abs().max() < 0.005 < bf16[:, at[256]].min()
+    assert fp16[:, at[512]].abs().max() < 0.005 < fp16[:, at[2048]].min()
+    cosines = (torch.arange(4096)[:, None] * inv_freq(D, dtype=torch.float64)).cos()
     values = dict(zip(("fp32_4k", "fp32_131k", "fp32_1m"), float32_errors()))
     values |= {f"table_{name}": (cosines.to(d).double() - cosines).abs().max() for name, d in HALVES.items()}
     most = math.ceil(rises["float32 angles"].abs().max() * 1e5)

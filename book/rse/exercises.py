@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from posenc.lab.check.exercise import Exercise, generator
+from posenc.chapters.stickbreaking.exercises import rows, stick_cases
+from posenc.lab.check.exercise import Exercise
 
 
 def penalize(scores, pos_q, pos_k, rate):
@@ -34,13 +35,8 @@ def peak(content, rate):
     return max(0.0, (content - math.log(math.expm1(rate))) / rate)
 
 
-def _rows(*sizes, seed=0):
-    source = generator(seed)
-    return [1.5 * torch.randn(*size, generator=source, dtype=torch.float64) for size in sizes]
-
-
 def _penalize_cases():
-    whole, decoding, shared = _rows((4, 4), (2, 2, 5), (3, 3), seed=1)
+    whole, decoding, shared = rows((4, 4), (2, 2, 5), (3, 3), seed=1)
     return [
         (whole, torch.arange(4), torch.arange(4), 0.3),
         (decoding, torch.tensor([3, 4]), torch.arange(5), 0.05),
@@ -48,13 +44,9 @@ def _penalize_cases():
     ]
 
 
-def _stick_cases():
-    return [(torch.tensor([0.8, -1.1, 0.3]),), *((row.float(),) for row in _rows((7,), (1,)))]
-
-
 def _rate_cases():
     distances = (torch.tensor([3.0, 2, 1, 0]), torch.tensor([9.0, 8, 4, 1, 0, 1, 5]))
-    return [(row, d.double()) for row, d in zip(_rows((4,), (7,), seed=2), distances)]
+    return [(row, d.double()) for row, d in zip(rows((4,), (7,), seed=2), distances)]
 
 
 ON_PAPER = 4  # points
@@ -123,7 +115,7 @@ MISTAKES = {
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
     "penalize": Exercise("Exercise 1, penalize", penalize, _penalize_cases, 1e-6, 2, MISTAKES["penalize"]),
-    "stick": Exercise("Exercise 2, stick", stick, _stick_cases, 1e-5, 3, MISTAKES["stick"]),
+    "stick": Exercise("Exercise 2, stick", stick, stick_cases, 1e-5, 3, MISTAKES["stick"]),
     "by_rate": Exercise("Exercise 3, by_rate", by_rate, _rate_cases, 1e-6, 3, MISTAKES["by_rate"]),
     "peak": Exercise("Exercise 4, peak", peak, CASES["peak"], 1e-6, 2, MISTAKES["peak"]),
 }

@@ -144,7 +144,7 @@ def predictions():
 
 def parts_figure():
     r"""Loss of each part, at the training length and at the longest."""
-    return plot_parts(ablation.text(), {"rope": "rotation alone"} | ARMS)
+    return plot_parts(ablation.TEXT, {"rope": "rotation alone"} | ARMS)
 
 
 def parts_numbers() -> dict[str, str]:
@@ -155,7 +155,7 @@ def parts_numbers() -> dict[str, str]:
     assert ablation.beside("rse_stick", first)[0] > ablation.beside("nope", first)[0] > 0.5
     for column in (first, last):
         assert min(("rope", *ARMS), key=lambda arm: ablation.loss(arm, column)) == "stickbreaking"
-    needle = ablation.needle()["methods"]
+    needle = ablation.NEEDLE["methods"]
     far = {arm: sum(needle[arm]["scores"]["far"]) / len(needle[arm]["scores"]["far"]) for arm in ("rope", *ARMS)}
     assert max(far[arm] for arm in ("nope", "rse_stick", "stickbreaking")) < 0.1 < far["rse_penalty"] < far["rope"]
     assert min(far[arm] for arm in ("rope", "rse", "rse_softmax", "rse_recent")) > 0.5

@@ -32,8 +32,6 @@ def _schemes(factor):
 
 
 NAMES = list(_schemes(1.0))
-
-
 SHARES = {"tickvals": [0, 0.5, 1], "ticktext": ["0", "50%", "100%"]}
 
 

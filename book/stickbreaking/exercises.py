@@ -46,26 +46,26 @@ def _product_then_log(logits):
     return torch.log(beta * before)
 
 
-def _rows(*sizes, seed=0):
+def rows(*sizes, seed=0):
     source = generator(seed)
     return [1.5 * torch.randn(*size, generator=source, dtype=torch.float64) for size in sizes]
 
 
-def _stick_cases():
-    return [(torch.tensor([0.8, -1.1, 0.3]),), *((row.float(),) for row in _rows((7,), (1,)))]
+def stick_cases():
+    return [(torch.tensor([0.8, -1.1, 0.3]),), *((row.float(),) for row in rows((7,), (1,)))]
 
 
 def _log_cases():
     loud = torch.full((400,), 3.0)  # the product of 400 of (1 - beta) is far below what float32 can hold
-    return [(torch.tensor([0.8, -1.1, 0.3]),), *((row.float(),) for row in _rows((7,), (2, 3, 5))), (loud,)]
+    return [(torch.tensor([0.8, -1.1, 0.3]),), *((row.float(),) for row in rows((7,), (2, 3, 5))), (loud,)]
 
 
 def _weigh_cases():
-    return [(scores,) for scores in _rows((4, 4), (2, 3, 6, 6), (1, 1))]
+    return [(scores,) for scores in rows((4, 4), (2, 3, 6, 6), (1, 1))]
 
 
 def _jacobian_cases():
-    return [(row,) for row in _rows((3,), (6,))]
+    return [(row,) for row in rows((3,), (6,))]
 
 
 ON_PAPER = 4  # points
@@ -135,7 +135,7 @@ MISTAKES = {
 
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "stick": Exercise("Exercise 1, stick", stick, _stick_cases, 1e-5, 2, MISTAKES["stick"]),
+    "stick": Exercise("Exercise 1, stick", stick, stick_cases, 1e-5, 2, MISTAKES["stick"]),
     "log_weights": Exercise("Exercise 2, log_weights", log_weights, _log_cases, 1e-5, 2, MISTAKES["log_weights"]),
     "weigh": Exercise("Exercise 3, weigh", weigh, _weigh_cases, 1e-6, 3, MISTAKES["weigh"]),
     "jacobian": Exercise("Exercise 4, jacobian", jacobian, _jacobian_cases, 1e-6, 3, MISTAKES["jacobian"]),

@@ -14,6 +14,7 @@ from posenc.lab.write import finish
 
 FIRST_ORDER, OTHER_ORDER = "the dog bit a man", "the man bit a dog"
 SHIFTED = {"rope": {"head_dim": 8}, "alibi": {"num_heads": 4}, "stickbreaking": {}}  # relative, at the layers' sizes
+FROZEN = load_results("train_short_test_long", ONE_A_PLACE)
 
 
 def print_outputs() -> None:
@@ -79,20 +80,14 @@ def card_figure(count=6):
     return finish(figure)
 
 
-@functools.cache
-def frozen():
-    r"""Frozen results of `train_short_test_long`, a method for each place."""
-    return load_results("train_short_test_long", ONE_A_PLACE)
-
-
 def losses(method: str, kind: str = "whole") -> torch.Tensor:
     r"""Losses of a method [seeds, lengths]."""
-    return torch.tensor(frozen()["methods"][method][kind], dtype=torch.float64)
+    return torch.tensor(FROZEN["methods"][method][kind], dtype=torch.float64)
 
 
 def results_numbers() -> dict[str, str]:
     r"""What the reading of the results cites. Errors: AssertionError where it says more than the runs do."""
-    results, judged = frozen(), verdict(frozen(), "nope")
+    results, judged = FROZEN, verdict(FROZEN, "nope")
     at_train = {method: losses(method)[:, 0].mean().item() for method in results["methods"]}
     best = min((method for method in at_train if method != "nope"), key=at_train.get)
     cut = losses("nope", "cut")
@@ -113,7 +108,7 @@ def shares(context, follower, contexts: int, prior) -> torch.Tensor:
 @functools.cache
 def table_losses() -> tuple[float, float]:
     r"""Loss of a table of the last character and of one of the last two, on the targets of the experiment."""
-    settings, corpus = Settings(**frozen()["settings"]), load_corpus()
+    settings, corpus = Settings(**FROZEN["settings"]), load_corpus()
     V, text = len(corpus.vocabulary), corpus.train
     windows = held_out_windows(corpus.held_out, settings)
     last, before, targets = (windows[:, -settings.targets - k : windows.shape[1] - k] for k in (1, 2, 0))
@@ -132,4 +127,4 @@ def table_numbers() -> dict[str, str]:
 
 def print_sample() -> None:
     r"""What a trained model without position writes."""
-    print(frozen()["methods"]["nope"]["sample"][:240])
+    print(FROZEN["methods"]["nope"]["sample"][:240])

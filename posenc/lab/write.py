@@ -85,9 +85,9 @@ def say_all(page, values):
         say(f"{page}_{name}", value)
 
 
-def repository():
-    r"""The repository's owner and name on GitHub, "owner/name"."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]["repository"]
+def project():
+    r"""Where the book is on GitHub: {"repository": "owner/name", "ref": "main"}, from pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["posenc"]
 
 
 def seeded(make, seed=0):
@@ -97,6 +97,13 @@ def seeded(make, seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
+
+
+def normal(*shape, seed=0):
+    r"""Normal numbers in float64, the same for the same seed."""
+    import torch
+
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def stirred(model, seed=0):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from conftest import ROOT
+from posenc.chapters._tools.step import Screen
 
 SAYS = """
 import sys
@@ -20,3 +21,9 @@ def test_a_step_shows_our_warnings_logs_the_rest_and_hands_on_a_failure(tmp_path
     assert done.returncode == 0 and done.stderr == ""
     assert "undefined label" in done.stdout and "IPKernelApp" not in done.stdout and "IPKernelApp" in log.read_text()
     assert failed.returncode == 3 and str(log) in failed.stderr and "undefined label" in failed.stderr
+
+
+def test_a_step_names_the_chapter_that_it_reads():
+    screen = Screen("read")
+    screen.read("reading sources... [ 40%] book/rope/index")
+    assert screen.status == "reading sources, 40 % (rope)"

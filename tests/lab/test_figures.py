@@ -97,7 +97,7 @@ def test_which_pictures_are_stale(figures):
     for e in (small, up):
         e.picture().write_text(pictures.tidy("<svg >ü</svg>", small.fingerprint()), "utf-8")
     (complaint,) = pictures.stale().values()
-    assert "waves.up.svg shows another state" in complaint and "stills.py draw waves.up" in complaint
+    assert "waves.up.svg shows another state" in complaint and "stills.py waves.up" in complaint
     up.picture().write_text(pictures.tidy("<svg ></svg>", up.fingerprint()), "utf-8")
     (figures / "waves.over.svg").write_text("<svg/>")
     (orphan,) = pictures.orphans()
