@@ -105,15 +105,5 @@ from posenc.lab.explore.notebook import interact
 from posenc.lab.explore.page import BROWSER_ARGS, COLORS, DIVERGING, SEQUENTIAL, STATIC, find_chromium
 from posenc.lab.explore.sliders import slider
 
-__all__ = [
-    "BROWSER_ARGS",
-    "COLORS",
-    "DIVERGING",
-    "Explorable",
-    "SEQUENTIAL",
-    "STATIC",
-    "explorable",
-    "find_chromium",
-    "interact",
-    "slider",
-]
+__all__ = ["BROWSER_ARGS", "COLORS", "DIVERGING", "Explorable", "SEQUENTIAL", "STATIC", "explorable", "find_chromium"]
+__all__ += ["interact", "slider"]
