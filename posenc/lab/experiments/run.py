@@ -395,9 +395,8 @@ def read_rates(path: Path, name: str, settings: Settings, arms: Sequence[str]) -
     and between two sweeps the number of steps.
     """
     if not path.exists():
-        raise FileNotFoundError(
-            f"rates={str(path)!r}: no such file; python -m posenc.lab.experiments rates {name} --out {path} makes it"
-        )
+        command = f"python -m posenc.lab.experiments rates {name} --out {path}"
+        raise FileNotFoundError(f"rates={str(path)!r}: no such file; {command} makes it")
     found = read_results(path)
     if not found["name"].startswith("rates_"):
         raise ValueError(f"rates={str(path)!r} holds the results {found['name']!r}, no rates")
@@ -406,12 +405,8 @@ def read_rates(path: Path, name: str, settings: Settings, arms: Sequence[str]) -
     free = {"windows"} if found["name"] == f"rates_{name}" else {"windows", "steps"}
     differ = sorted(key for key in {*ours, *theirs} - free if ours.get(key) != theirs.get(key))
     if differ:
-        raise ValueError(
-            f"rates={str(path)!r} was made with other settings: {', '.join(differ)}. Choose rates with the same"
-        )
+        raise ValueError(f"rates={str(path)!r} has other settings: {', '.join(differ)}. Choose rates with the same")
     for arm in arms:
         if arm not in found["choice"]:
-            raise ValueError(
-                f"rates={str(path)!r} chose none for {arm!r}; add it with `rates {name}`, or leave the arm out"
-            )
+            raise ValueError(f"rates={str(path)!r} has none for {arm!r}; add it with `rates {name}`, or leave it out")
     return settings, found["choice"]

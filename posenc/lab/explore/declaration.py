@@ -192,9 +192,7 @@ def _read_handles(handles: Mapping, sliders: Mapping[str, Slider], where: str) -
     for trace, bound in handles.items():
         bound = (bound,) if isinstance(bound, str) else tuple(bound)
         if not 1 <= len(bound) <= 2 or any(name not in sliders for name in bound):
-            raise ValueError(
-                f"{where}: handles[{trace!r}]={bound!r} must name one or two of the sliders {list(sliders)}"
-            )
+            raise ValueError(f"{where}: handles[{trace!r}]={bound!r} must be one or two of the sliders {list(sliders)}")
         out[trace] = bound
     return out
 
@@ -215,9 +213,7 @@ def _check_signature(fn: Callable, sliders: Mapping[str, Slider], where: str) ->
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for name in sliders:
             if name not in names:
-                raise TypeError(
-                    f"{where}: slider {name!r} is no parameter of the function, which takes {sorted(names)}"
-                )
+                raise TypeError(f"{where}: slider {name!r} is no parameter of the function; it takes {sorted(names)}")
     for p in parameters:
         free = p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         if free and p.name not in sliders:
