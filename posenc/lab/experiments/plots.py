@@ -11,9 +11,8 @@ from posenc.errors import check_choice
 from posenc.lab.experiments.results import load_results
 from posenc.lab.experiments.sweeps import SWEEPS
 from posenc.lab.explore import COLORS, DIVERGING
-from posenc.lab.titles import TITLES
+from posenc.lab.titles import TITLES, title
 from posenc.lab.train.curve import blank_figure
-from posenc.methods import METHODS
 
 AMOUNT = "Blues"  # the map of all plots whose cells have no sign: more is darker
 HIDDEN = "0.85"  # the gray of cells that a causal mask hides
@@ -143,11 +142,6 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     axes.set(xlabel="context, characters", ylabel="loss on the same targets,\nnats per character")
     name_lines(axes)
     return figure
-
-
-def title(arm):
-    """How a figure calls a method, or an arm that is none."""
-    return METHODS[arm].title if arm in METHODS else arm
 
 
 def look(arm):
