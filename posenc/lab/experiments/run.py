@@ -13,7 +13,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
@@ -56,19 +56,7 @@ MEASURED = {
 # ------------------------------------------------------------------------------------------------------------- a sweep
 
 
-def run_sweep(
-    name: str,
-    preset: str,
-    seeds: int,
-    methods: Sequence[str] | None,
-    out: Path,
-    command: str,
-    add: bool = False,
-    *,
-    rates: Path | None = None,
-    device: str = "cpu",
-    changes: dict | None = None,
-) -> None:
+def run_sweep(name, preset, seeds, methods, out: Path, command, add=False, *, rates=None, device="cpu", changes=None):
     r"""Train every arm with `seeds` seeds, one CPU thread each, and write `out` when all are there.
 
     Each finished cell is a file in the folder `out`.cells, so the same command goes on where it was stopped. Under
@@ -199,16 +187,7 @@ def merge(older: dict, results: dict) -> dict:
 # ----------------------------------------------------------------------------------------------------------- its cells
 
 
-def train_cells(
-    sweep: Sweep,
-    each: dict,
-    seeds: Sequence[int],
-    facts: dict,
-    out: Path,
-    device: str,
-    one: Callable | None = None,
-    alone: bool = False,
-) -> dict | None:
+def train_cells(sweep, each: dict, seeds, facts: dict, out: Path, device, one=None, alone=False) -> dict | None:
     r"""Train the cells of each arm, {arm: its Settings}, that are not there yet: under torchrun those of this process.
 
     facts: where the results come from; each cell keeps its share of them. one: trains a cell, default `run_cell`.
@@ -271,16 +250,7 @@ def run_cell(sweep: Sweep, arm: str, seed: int, settings: Settings, device: str 
 # -------------------------------------------------------------------------------------------------- its learning rates
 
 
-def run_rates(
-    name: str,
-    preset: str,
-    methods: Sequence[str] | None,
-    out: Path,
-    command: str,
-    *,
-    device: str = "cpu",
-    changes: dict | None = None,
-) -> None:
+def run_rates(name, preset, methods, out: Path, command, *, device="cpu", changes=None) -> None:
     r"""Train every arm of a sweep at each rate with two seeds of its own, and write the scores and choices to `out`.
 
     The cells are kept and gone on with as `run_sweep`'s are. A score is `measures.validation`; the choice is the least
