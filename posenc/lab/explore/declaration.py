@@ -130,7 +130,7 @@ class Explorable:
         """
         items = self.evaluate()
         readout = self.readout_text(items["readout"]) if self.readout else None
-        return page.body_html(self, prefix, picture, _height(items), readout, inline)
+        return page.body_html(self, prefix, picture, int(items["layout"].get("height", 360)), readout, inline)
 
     def data_js(self) -> str:
         r"""The classic script that hands the states to the player; works from `file://`."""
@@ -145,10 +145,6 @@ class Explorable:
             picture = f"data:image/svg+xml;base64,{base64.b64encode(self.picture().read_bytes()).decode()}"
         inside = self.body_html(prefix, picture, inline=True) + caption
         return f'<figure class="explorable">{inside}</figure>' if in_book else figure_html(prefix, inside)
-
-
-def _height(items: Mapping[str, dict]) -> int:
-    return int(items["layout"].get("height", 360))
 
 
 def explorable(
