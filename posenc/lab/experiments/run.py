@@ -345,9 +345,8 @@ def choose(trials: list[dict], found: list[list[dict]]) -> dict:
     for trial, cells in zip(trials, found):
         scores = [cell["score"] for cell in cells]
         mean = None if None in scores else sum(scores) / len(scores)
-        rows.append(
-            trial | six_digits({"scores": scores, "mean": mean, "diverged": [cell["diverged"] for cell in cells]})
-        )
+        diverged = [cell["diverged"] for cell in cells]
+        rows.append(trial | six_digits({"scores": scores, "mean": mean, "diverged": diverged}))
     means = [row["mean"] for row in rows if row["mean"] is not None]
     best = [trial for trial, row in zip(trials, rows) if means and row["mean"] == min(means)]
     choice = best[0] if best else None

@@ -206,9 +206,8 @@ def body_html(shown: Any, prefix: str, picture: str | None, height: int, readout
         line, chips = f'<p class="explorable-readout">{chips_html(readout)}</p>', math.ceil(len(readout) / 42)
     sliders = shown.sliders.values()
     wide, phone = rows(sliders)
-    sizes = (
-        f"--plot: {height}px; --rows: {wide}; --rows-phone: {phone}; --chips: {min(chips, 1)}; --chips-phone: {chips}"
-    )
+    sizes = f"--plot: {height}px; --rows: {wide}; --rows-phone: {phone}"
+    sizes += f"; --chips: {min(chips, 1)}; --chips-phone: {chips}"
     data = ""
     if inline:
         data = f'<script type="application/json" class="explorable-data">{script_json(shown.record())}</script>'
