@@ -46,7 +46,6 @@ def kept(module, call):
 def hf_rotary(model, prefix, apply_name="apply_rotary_pos_emb", cast=False, **options):
     """A rotation of transformers: the module that makes cosines and sines, and the function that applies them."""
     sizes = dict(hidden_size=DIM, num_attention_heads=HEADS, num_key_value_heads=HEADS, max_position_embeddings=8192)
-
     modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
     configuration = importlib.import_module(f"transformers.models.{model}.configuration_{model}")
     config = getattr(configuration, f"{prefix}Config")(**sizes, **options)
@@ -183,7 +182,6 @@ def xt_rotary():
 
 def xt_bias(name, **options):
     """A bias of x-transformers, which counts i queries at the end of j keys."""
-
     from x_transformers import x_transformers
 
     def call(module, pos_q, pos_k):
@@ -218,7 +216,6 @@ def fla_rotary():
 
 def fla_attention(name, gate=None):
     """A whole attention function of fla, its naive reference; it takes [B, T, H, D] and no positions."""
-
     function = getattr(importlib.import_module(f"fla.ops.{name}.naive"), f"naive_{name}")
 
     def attend(q, k, v, positions, causal):
@@ -238,7 +235,6 @@ def retention():
 
 def both_ways(make, cast):
     """A (module, call) of a library as a rotation, cast along or kept."""
-
     module, call = make()
     return (Calls if cast else kept)(module, call), "rotate"
 

@@ -10,9 +10,10 @@ results/contextual.json. Chapters: CoPE, FoX.
 
 import record
 import torch
+from cope_gates import Replaced
 from torch.nn.functional import cross_entropy
 
-from posenc.bias.cope import ContextualBias, lookup
+from posenc.bias.cope import ContextualBias
 from posenc.encoding import Encoding
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measures import fixed_batch, share_wrong, task_errors
@@ -60,27 +61,21 @@ PREDICTIONS = {
 }
 
 
-class Open(ContextualBias):
-    """CoPE with every gate at 1: the same table, read at how many tokens back a key stands. The control."""
-
-    def forward(self, q, k, at):
-        visible = at.visible.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-        counted = visible.to(at.scores.dtype).flip(-1).cumsum(-1).flip(-1)
-        return lookup(q, self.table, counted)
-
-
 def method_of(arm, settings):
+    """What trains an arm; "open", the control, is CoPE with every gate at 1: a table read at how many tokens back."""
     if arm != "open":
         return arm
     head_dim = settings.dim // settings.num_heads
-    return lambda layer: Encoding(bias=Open(head_dim, 64, None), causal_only="the control counts back from the query")
+    return lambda layer: Encoding(
+        bias=Replaced(ContextualBias(head_dim, 64, None), torch.ones_like),
+        causal_only="the control counts back from the query",
+    )
 
 
 @torch.no_grad()
 def validation_loss(model, task, settings):
     """Mean cross-entropy of the scored tokens of 512 sequences drawn as in training."""
-    generator = torch.Generator().manual_seed(2**31 + 1)  # neither training's seeds nor the tests'
-    batch = TASKS[task].batch(generator, 512, settings.length)
+    batch = fixed_batch(task, settings, {}, 512, seed=2**31 + 1)  # neither training's seeds nor the tests'
     logits = model(batch.tokens).flatten(0, 1)
     return cross_entropy(logits, batch.targets.flatten(), ignore_index=IGNORE).item()
 

@@ -151,16 +151,14 @@ def puzzle_heads(model, task, settings):
     batch = fixed_batch(task, settings, {}, sequences=64)
     tokens, asked = batch.tokens, batch.targets >= 0
     words = TASKS[task].vocabulary
-    kind = [[words[token] for token in row] for row in tokens.tolist()]
-    for row in kind:
-        for place in range(len(row) - 1, 0, -1):
-            before = row[place - 1]
-            if before in ("w", "i", "r", "?"):
-                row[place] = f"after {before}"
-            elif task == "counting" and row[place] == "0":
-                row[place] = "reset"
-        if task == "counting":
-            row[0] = "reset"
+
+    def kind_at(word, before):
+        if before in ("w", "i", "r", "?"):
+            return f"after {before}"
+        return "reset" if task == "counting" and word == "0" else word  # a sequence begins with a reset
+
+    rows = [[words[token] for token in row] for row in tokens.tolist()]
+    kind = [[kind_at(*pair) for pair in zip(row, ["", *row])] for row in rows]
     names = sorted({name for row in kind for name in row})
     index = torch.tensor([[names.index(name) for name in row] for row in kind])
     past = torch.ones(tokens.shape[1], tokens.shape[1]).bool().tril() & asked[:, :, None]

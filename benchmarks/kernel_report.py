@@ -131,10 +131,8 @@ CASES = {
 }
 
 
-def in_half_only(variant):
-    """Whether a variant is compiled in float16 only, to keep the whole short: it adds little to another one."""
-    added = ("symmetric", "table", "faded", "log_faded", "decay", "masked", "linear, turned inside", "gain and band")
-    return variant in (*added, *AXES)
+# Compiled in float16 only, to keep the whole short: each adds little to another variant.
+ADDED = {"symmetric", "table", "faded", "log_faded", "decay", "masked", "linear, turned inside", "gain and band", *AXES}
 
 
 def jobs() -> list[tuple]:
@@ -146,7 +144,7 @@ def jobs() -> list[tuple]:
         for head_dim in HEAD_SIZES
         for call, variants in CASES.items()
         for variant in variants
-        if (dtype != "bfloat16" or capability != "7.5") and (dtype == "float16" or not in_half_only(variant))
+        if (dtype != "bfloat16" or capability != "7.5") and (dtype == "float16" or variant not in ADDED)
     ]
 
 
@@ -350,8 +348,15 @@ def problems(rows: list[dict]) -> list[str]:
     return faults
 
 
-def freeze(rows):
-    """Write the report."""
+def main():
+    record.asked(__doc__)
+    todo = jobs()
+    with ProcessPoolExecutor(initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        made = tqdm(pool.map(compile_rows, *zip(*todo)), total=len(todo), desc="compiling")
+        rows = [row for found in made for row in found]
+    keys = [tuple(row[part] for part in KEY) for row in rows]
+    if len(set(keys)) < len(keys):
+        raise RuntimeError(f"kernels compiled twice under one name: {sorted({k for k in keys if keys.count(k) > 1})}")
     report = {
         "name": "kernel_report",
         "question": "What does the compiler make of each kernel, for each GPU generation?",
@@ -364,18 +369,6 @@ def freeze(rows):
         "columns": COLUMNS,
     }
     record.write(report | {"rows": [[row[name] for name in COLUMNS] for row in rows]})
-
-
-def main():
-    record.asked(__doc__)
-    todo = jobs()
-    with ProcessPoolExecutor(initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        made = tqdm(pool.map(compile_rows, *zip(*todo)), total=len(todo), desc="compiling")
-        rows = [row for found in made for row in found]
-    keys = [tuple(row[part] for part in KEY) for row in rows]
-    if len(set(keys)) < len(keys):
-        raise RuntimeError(f"kernels compiled twice under one name: {sorted({k for k in keys if keys.count(k) > 1})}")
-    freeze(rows)
     print(overview(rows).data)
     sys.exit("\n".join(problems(rows)) or 0)
 

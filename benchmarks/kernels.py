@@ -422,31 +422,19 @@ def main():
         rows = measure_all(todo, started + chosen.budget if chosen.smoke else math.inf)
         print(*rows, f"{len(todo) - len(rows)} of {len(todo)} cells were not run", sep="\n")
         versions = f"Python {platform.python_version()}, torch {torch.__version__}, triton {triton.__version__}"
-        about = {
-            "commit": commit_of(ROOT / "posenc", Path(__file__)),
-            "versions": f"{versions}, CUDA {torch.version.cuda}",
+        versions += f", CUDA {torch.version.cuda}"
+        about = {"commit": commit_of(ROOT / "posenc", Path(__file__)), "versions": versions}
+        settings = dict(heads=HEADS, tokens=TOKENS, lengths=SMOKE if chosen.smoke else LENGTHS, head_sizes=HEAD_SIZES)
+        results = about | {
+            "name": f"kernels_{'smoke_' if chosen.smoke else ''}{slug(gpu)}",
+            "question": "How fast are the kernels on this GPU, and are they right there?",
+            "command": "python " + " ".join(sys.argv),
+            "machine": f"{gpu}, {cpu_model()}, {os.cpu_count()} cores",
+            "settings": settings | dict(dtype="bfloat16", causal=True, gpu=gpu) | about,
+            "cells": rows,
+            "checks": checks,
         }
-        settings = {
-            "heads": HEADS,
-            "tokens": TOKENS,
-            "lengths": SMOKE if chosen.smoke else LENGTHS,
-            "head_sizes": HEAD_SIZES,
-            "dtype": "bfloat16",
-            "causal": True,
-            "gpu": gpu,
-        }
-        record.write(
-            about
-            | {
-                "name": f"kernels_{'smoke_' if chosen.smoke else ''}{slug(gpu)}",
-                "question": "How fast are the kernels on this GPU, and are they right there?",
-                "command": "python " + " ".join(sys.argv),
-                "machine": f"{gpu}, {cpu_model()}, {os.cpu_count()} cores",
-                "settings": settings | about,
-                "cells": rows,
-                "checks": checks,
-            }
-        )
+        record.write(results)
         failed += [row for row in rows if row[1] in (*OURS, *TURNING) and "error" in row[4]]
     sys.exit("\n".join(f"failed: {row}" for row in failed) if failed else 0)
 

@@ -145,25 +145,16 @@ def fine_tune(model, length, seed):
     return record.fine_tune(model, "text", length, batch, rates, 10_000 + seed, fused=True)
 
 
-def copied(model, rows):
-    """A copy of a trained model, with other rows in its table where they are given."""
-    model = copy.deepcopy(model)
-    if rows is not None:
-        model.embed.table = nn.Parameter(rows.clone())
-    return model
-
-
 def stretched(table_model, sinusoid, windows, seed):
     """Losses by context length of each way to reach beyond L, without and with fine-tuning."""
-    rows = table_model.embed.table.detach()
-    arms = {"beyond": (table_model, rows), "resized": (table_model, None), "sinusoidal": (sinusoid, None)}
     values = {}
     for multiple in SETTINGS.multiples:
         target = LENGTH * multiple
-        for arm, (model, own) in arms.items():
-            plain = copied(model, resize(rows[:LENGTH], target) if arm == "resized" else own)
+        resized = copy.deepcopy(table_model)
+        resized.embed.table = nn.Parameter(resize(table_model.embed.table.detach()[:LENGTH], target))
+        for arm, plain in {"beyond": table_model, "resized": resized, "sinusoidal": sinusoid}.items():
             found = {"lengths": [n for n in SETTINGS.lengths if n <= target]}
-            tuned = fine_tune(copied(plain, None), target, seed)
+            tuned = fine_tune(copy.deepcopy(plain), target, seed)
             for kind, one in (("whole", plain), ("tuned", tuned)):
                 found[kind] = context_losses(one, windows, found["lengths"])
                 found[CUT[kind]] = context_losses(one, windows, found["lengths"], LENGTH)
@@ -190,11 +181,8 @@ def injected(seed, windows):
         "layer_qk": lambda layer: learned(LENGTH, DIM, embed_at="layer_qk"),
         "layer_qkv": lambda layer: learned(LENGTH, DIM, embed_at="layer_qkv"),
     }
-    values = {}
-    for arm, maker in makers.items():
-        trained = train_with(maker, SETTINGS, seed, device="cpu", progress=False)
-        values[arm] = of_injected(*trained, windows)
-    return values
+    trained = {arm: train_with(make, SETTINGS, seed, device="cpu", progress=False) for arm, make in makers.items()}
+    return {arm: of_injected(*each, windows) for arm, each in trained.items()}
 
 
 def measure(seed):

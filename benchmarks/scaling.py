@@ -35,6 +35,7 @@ SEEDS = range(3)
 SETTINGS = {task: settings_for("study", task) for task in ("text", "needle")}
 HEAD_DIM = {task: s.dim // s.num_heads for task, s in SETTINGS.items()}
 BINS, WHEN = 32, ("before", "after")
+UNTIL = [int(part[-1]) for part in torch.arange(SETTINGS["text"].lengths[-1]).tensor_split(BINS)]
 FINE_TUNING = {"steps": 60, "tokens a step": 1024, "lr": 1e-3}
 NEW_BASE = 1e6  # Code Llama's
 
@@ -164,10 +165,6 @@ def measure_surgery(seed):
     return found | {"cut": by_position(model, windows, cut=s.length)}
 
 
-def until():
-    return [int(part[-1]) for part in torch.arange(SETTINGS["text"].lengths[-1]).tensor_split(BINS)]
-
-
 def surgery(results):
     s = SETTINGS["text"]
     cells = [record.kept(f"rope_surgery/{seed}", measure_surgery, seed) for seed in SEEDS]
@@ -176,7 +173,7 @@ def surgery(results):
         "unit": "nats per character",
         "definition": __doc__.split("\n\n")[2],
         "lengths": s.lengths,
-        "until": until(),
+        "until": UNTIL,
         "cutoffs": list(range(HEAD_DIM["text"] // 2 + 1)),
         "stopped": {kind: [cell[kind] for cell in cells] for kind in ("slow", "fast")},  # [seed][cutoff][bin]
         "cut": [cell["cut"] for cell in cells],  # [seed][bin]
@@ -197,7 +194,7 @@ def schemes(results):
         "definition": __doc__.split("\n\n")[3],
         "predictions": PREDICTIONS,
         "lengths": s.lengths,
-        "until": until(),
+        "until": UNTIL,
         "fine_tuning": FINE_TUNING,
         "distances": needle_distances(SETTINGS["needle"]),
         "needle_cut": [cell["plain"]["cut"] for cell in needle],  # [seed][distance], plain RoPE with attention cut

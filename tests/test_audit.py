@@ -50,9 +50,6 @@ def test_without_a_causal_mask_time_is_not_asked_about(name, options):
     assert report["relative"].verdict == report["weights"].verdict == "holds"
 
 
-# ----------------------------------------------------------------------------------------- one that passes, one broken
-
-
 def turn(x, positions, w=W):
     """A right rotation by hand."""
     return rotate(x, positions, w)
@@ -260,8 +257,6 @@ def test_a_question_tells_right_from_broken(question, index):
     assert bad.verdict == "fails" and words in f"{bad.words}; {bad.example}", bad
 
 
-# -------------------------------------------------------------------------------------------- is it the same as another
-
 PARTIAL = posenc.make("rope", head_dim=16, rotary_dim=8)
 T5 = posenc.t5.t5(4)
 
@@ -321,9 +316,6 @@ def test_a_comparison_goes_as_far_as_both_go():
     table = Table(words=True)
     finding = audit(table, "embed", like=copy.deepcopy(table), questions=[])["same"]
     assert finding.verdict == "holds" and "up to position 63" in finding.words
-
-
-# ------------------------------------------------------------------------------------------------------------- the rest
 
 
 LAYOUTS = [
@@ -435,8 +427,6 @@ def test_bad_input_is_named():
         with pytest.raises((TypeError, ValueError), match=words):
             audit(subject, **options)
 
-
-# ----------------------------------------------------------------------------------------------------- other libraries
 
 FROZEN = load_results("audit")
 

@@ -10,10 +10,10 @@ ROOMS = {
     "labs": (["book/*/lab.py", "book/_tools/labs.py"], math.inf),
     "tests": (["tests/**/*", "book/*/test_*.py", "conftest.py"], 14500),
     "kernels": (["posenc/kernels/*.py"], 2400),
-    "lab": (["posenc/lab/**/*"], 8250),
+    "lab": (["posenc/lab/**/*"], 8000),
     "package": (["posenc/**/*.py"], 5600),
     "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16000),
-    "benchmarks": (["benchmarks/*"], 3850),
+    "benchmarks": (["benchmarks/*"], 3800),
     "book's tools": (["book/_ext/*", "book/_static/*", "book/_tools/*.py"], 4000),
     "results": (["results/**/*.json"], 14400),
 }

@@ -21,8 +21,6 @@ from profiles import cases
 import posenc
 from posenc import rope, rse, scaling, stickbreaking
 
-# ------------------------------------------------------------------------------------------------- drawing an encoding
-
 whole = st.integers
 flag = st.booleans()
 base = st.sampled_from([10.0, 100.0, 10000.0, 5e5])
@@ -224,9 +222,6 @@ def seen_by(table, case):
     return table.expand(case.batch, length).tolist()
 
 
-# ------------------------------------------------------------------------------------------- the formulas, a pair each
-
-
 def score_of(case, encoding):  # noqa: C901  (a case for each method)
     """score(h, m, n, q, k, longest): the logit of a pair at positions m and n, by the method's formula."""
     o, root, bias = case.options, math.sqrt(case.dim), encoding.bias
@@ -405,9 +400,6 @@ def by_loops(case, encoding):
     return out, weights
 
 
-# ------------------------------------------------------------------------------------------------ every method at once
-
-
 @pytest.mark.parametrize("name", [name for name in IN_ATTENTION if name in drawn_options(2, 2)])
 @cases()
 @given(data=st.data())
@@ -448,9 +440,6 @@ def test_each_implementation_that_serves_a_case_gives_the_same(drawn):
             drawn.attend(encoding, impl="sdpa")
     else:
         close(drawn.attend(encoding, impl="sdpa"), expected, 1e-10)
-
-
-# ---------------------------------------------------------------------------------------------------------------- stick
 
 
 @st.composite

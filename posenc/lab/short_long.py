@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, Explorable, explorable, slider
 from posenc.lab.explore.parts import apart, axis, label, leaders, line, path, upright
-from posenc.methods import METHODS
+from posenc.lab.titles import title
 
 RESULTS = load_results("train_short_test_long")
 LENGTHS = RESULTS["lengths"]
@@ -28,10 +28,6 @@ def summary(method: str) -> list[list[float]]:
 SUMMARY = {method: summary(method) for method in RESULTS["methods"]}
 #: from the lowest loss at the longest context to the highest: the control walks up the right side
 RANKED = sorted(SUMMARY, key=lambda method: SUMMARY[method][-1][0])
-
-
-def title(method: str) -> str:
-    return METHODS[method].title
 
 
 def curve(name, method, column, color, dash, symbol, width):

@@ -49,6 +49,11 @@ TITLES = {
 }
 
 
+def title(arm: str) -> str:
+    """How a figure calls a method, or an arm that is none."""
+    return METHODS[arm].title if arm in METHODS else arm
+
+
 def link(name: str) -> str:
     """A method's title, linked to its chapter from any other."""
     return f"[{METHODS[name].title}](../{TITLES[name].page}/index.md)"

@@ -5,6 +5,8 @@ import statistics
 import tomllib
 from pathlib import Path
 
+import torch
+
 from posenc.lab.experiments import half_width, load_results
 
 #: The copy of the repository that the book is built in.
@@ -92,8 +94,6 @@ def project():
 
 def seeded(make, seed=0):
     r"""What make() returns when torch draws after this seed; other random numbers go on as before."""
-    import torch
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
@@ -101,8 +101,6 @@ def seeded(make, seed=0):
 
 def normal(*shape, seed=0):
     r"""Normal numbers in float64, the same for the same seed."""
-    import torch
-
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
@@ -111,8 +109,6 @@ def stirred(model, seed=0):
 
     Arguments: model: a Decoder or Encoder, changed in place.
     """
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for block in model.blocks:
@@ -128,7 +124,6 @@ def set_up(**style):
     style: more of matplotlib's settings, as `matplotlib.rcParams` names them.
     """
     import matplotlib.pyplot as plt
-    import torch
 
     torch.set_num_threads(1)
     plt.rcParams.update(style)

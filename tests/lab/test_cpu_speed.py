@@ -5,6 +5,7 @@ import pytest
 import torch
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("method", cpu_speed.METHODS)
 def test_training_by_hand_takes_the_same_steps(method):
     losses = [torch.stack([step() for _ in range(4)]) for step in cpu_speed.training(method, 64)]

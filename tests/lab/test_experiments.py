@@ -34,8 +34,6 @@ from posenc.methods import on_text
 
 ROOT = Path(__file__).parents[2]
 
-# -------------------------------------------------------------------------------------------------------- predictions
-
 
 @pytest.mark.parametrize("name", run.KNOWN)
 def test_every_sweep_predicts_something_for_every_method(name):
@@ -50,9 +48,6 @@ def test_every_sweep_predicts_something_for_every_method(name):
     assert sweep.task in TASKS and sweep.tolerance > 0
     tests = sweep.facts(settings_for("study", sweep.task, **sweep.changes)).get("tests", TASKS[sweep.task].words)
     assert all(test is None or test in tests for test in sweep.contrast)
-
-
-# ----------------------------------------------------------------------------------------------------------- verdicts
 
 
 def results_with(whole, cut=None):
@@ -150,8 +145,6 @@ def test_an_interval_is_over_windows_too_where_their_blocks_are_stored():
     wide = math.hypot(by_seeds.high - by_seeds.low, by_windows.high - by_windows.low)
     assert both.high - both.low == pytest.approx(wide, rel=0.15)
 
-
-# ----------------------------------------------------------------------------------------------------------- a sweep
 
 # The sizes of a sweep's cell here: little enough to do often.
 SIZES = TINY_SIZES | {"length": 32, "batch": 8, "steps": 12, "warmup": 2}
@@ -326,9 +319,6 @@ def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, monkeypatch, c
         main(["sweep", "flipflop", "--preset", "lab", "--methods", "alibi", "--out", str(out), "--add"])
 
 
-# ------------------------------------------------------------------------------------------------- one of your own
-
-
 def test_an_encoding_of_your_own_stands_beside_the_frozen_arms(tiny, tmp_path, monkeypatch):
     main(sweep_command(tmp_path / "r.json", name="masked", arms=["nope", "rope"]))
     frozen = read(tmp_path / "r.json")
@@ -346,9 +336,6 @@ def test_an_encoding_of_your_own_stands_beside_the_frozen_arms(tiny, tmp_path, m
     ):
         with pytest.raises(error, match=words):
             compare(**{"my_encoding": lambda layer: None, "sweep": "masked", "seeds": 1} | given)
-
-
-# ----------------------------------------------------------------------------------------------------- frozen results
 
 
 @pytest.mark.parametrize("name", SWEEPS)

@@ -137,15 +137,8 @@ def grade(path, lab=None, limit=60.0):
     rows = []
     for line in _run(cells, lab, limit):
         exercise, right = of(lab)[line["exercise"]], line["right"]
-        rows.append(
-            {
-                "exercise": line["exercise"],
-                "title": exercise.title,
-                "points": exercise.points if right else 0,
-                "of": exercise.points,
-                "words": line["words"],
-            }
-        )
+        points = {"points": exercise.points if right else 0, "of": exercise.points}
+        rows.append({"exercise": line["exercise"], "title": exercise.title} | points | {"words": line["words"]})
     return Grade(str(path), lab, rows, on_paper(lab))
 
 

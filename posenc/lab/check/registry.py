@@ -41,7 +41,5 @@ def find(name: str):
     exercises = of(lab)
     if exercise not in exercises:
         known = ", ".join(exercises)
-        raise ValueError(
-            f"name={name!r}: {lab} has no exercise {exercise!r}; it has {known}.{nearest(exercise, exercises)}"
-        )
+        raise ValueError(f"name={name!r}: {lab} has no exercise {exercise!r}: {known}.{nearest(exercise, exercises)}")
     return exercises[exercise]

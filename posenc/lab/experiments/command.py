@@ -27,9 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         each.add_argument("--set", nargs="+", default=[], type=change, metavar="NAME=NUMBER", help="other settings")
     many.add_argument("--seeds", type=int, default=5, help="how many seeds, from 0")
     many.add_argument("--add", action="store_true", help="add the methods to the results that are there")
-    many.add_argument(
-        "--rates", nargs="?", type=Path, const=True, help="the chosen rates, alone those of results/rates_NAME.json"
-    )
+    many.add_argument("--rates", nargs="?", type=Path, const=True, help="chosen rates; alone results/rates_NAME.json")
     options = parser.parse_args(arguments)
     world = int(os.environ.get("WORLD_SIZE", 1))
     starter = f"torchrun --nproc-per-node {world}" if world > 1 else "python"

@@ -11,9 +11,8 @@ from posenc.errors import check_choice
 from posenc.lab.experiments.results import load_results
 from posenc.lab.experiments.sweeps import SWEEPS
 from posenc.lab.explore import COLORS, DIVERGING
-from posenc.lab.titles import TITLES
+from posenc.lab.titles import TITLES, title
 from posenc.lab.train.curve import blank_figure
-from posenc.methods import METHODS
 
 AMOUNT = "Blues"  # the map of all plots whose cells have no sign: more is darker
 HIDDEN = "0.85"  # the gray of cells that a causal mask hides
@@ -124,21 +123,17 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
         check_choice("highlight", highlight, list(results["methods"]))
     figure, axes = blank_figure(4.4, 3.5)
     lengths = results["lengths"]
+    kinds = (("whole", "-", None, ""), ("cut", "--", "white", ", cut"))
     for name in methods:
-        color, marker = TITLES[name].color, TITLES[name].marker
         strong = highlight in (None, name)
-        look = {"color": color, "marker": marker, "alpha": 1 if strong else 0.35, "capsize": 3, "markersize": 5}
-        for kind, line in (("whole", "-"), ("cut", "--")):
-            values = numpy.array(results["methods"][name][kind])  # [seeds, lengths]
-            mean, spread = values.mean(0), values.std(0, ddof=1) if len(values) > 1 else None
-            label = METHODS[name].title + ("" if kind == "whole" else ", cut")
-            if kind == "whole" or strong:
-                face = color if kind == "whole" else "white"
-                axes.errorbar(lengths, mean, spread, linestyle=line, label=label, markerfacecolor=face, **look)
+        style = {"alpha": 1 if strong else 0.35, "capsize": 3, "markersize": 5} | look(name)
+        for kind, line, face, also in kinds[: 1 + strong]:
+            mean, spread = mean_spread(results["methods"][name][kind])
+            style |= {"linestyle": line, "markerfacecolor": face}
+            axes.errorbar(lengths, mean, spread, label=title(name) + also, **style)
     for (label, losses), marker in zip((own or {}).items(), "*PX<>hp" * 3):
-        for kind, line in (("whole", "-"), ("cut", "--")):
-            text = label if kind == "whole" else f"{label}, cut"
-            axes.plot(losses["lengths"], losses[kind], line, color="black", marker=marker, label=text)
+        for kind, line, _, also in kinds:
+            axes.plot(losses["lengths"], losses[kind], line, color="black", marker=marker, label=label + also)
     mark(axes, lengths[0], "trained here")
     axes.set_xscale("log", base=2)
     ticks = sorted({*lengths, *(length for losses in (own or {}).values() for length in losses["lengths"])})
@@ -147,11 +142,6 @@ def plot_short_long(results, methods=None, highlight=None, own=None):
     axes.set(xlabel="context, characters", ylabel="loss on the same targets,\nnats per character")
     name_lines(axes)
     return figure
-
-
-def title(arm):
-    """How a figure calls a method, or an arm that is none."""
-    return METHODS[arm].title if arm in METHODS else arm
 
 
 def look(arm):
@@ -211,13 +201,12 @@ def plot_distance_and_keys(results, methods=None):
     """
     methods = choose(results, methods)
     figure, axes = blank_figure(4.4, 2.7)
-    looks = (("distance alone", "", "0.75"), ("keys alone", "//", "0.55"), ("both", "", "0.2"))
+    looks = (("distance alone", 0, -1, "", "0.75"), ("keys alone", -1, 0, "//", "0.55"), ("both", -1, -1, "", "0.2"))
     for index, name in enumerate(methods):
         grid = numpy.array(results["methods"][name]["distance_and_keys"])  # [seeds, keys, gaps]
         added = grid - grid[:, :1, :1]
-        for place, (words, hatch, shade) in enumerate(looks):
-            cell = added[:, 0, -1] if place == 0 else added[:, -1, 0] if place == 1 else added[:, -1, -1]
-            mean, spread = mean_spread(cell)
+        for place, (words, keys, gap, hatch, shade) in enumerate(looks):
+            mean, spread = mean_spread(added[:, keys, gap])
             style = {"color": shade, "hatch": hatch, "edgecolor": "white"}
             label = words if index == 0 else None
             axes.bar(index + (place - 1) * 0.27, mean, 0.25, yerr=spread, capsize=2, label=label, **style)
@@ -315,14 +304,12 @@ def plot_volume(results):
     leftmost point is volume 0, NoPE.
     """
     figure, axes = blank_figure(4.4, 2.9)
-    volumes = results["volumes"]
-    at = range(len(volumes))
-    for index, length in enumerate(results["lengths"]):
-        values = numpy.array([results["methods"][f"{volume:.4f}"]["whole"] for volume in volumes])[:, :, index]
-        mean, spread = values.mean(1), values.std(1, ddof=1) if values.shape[1] > 1 else 0 * values[:, 0]
-        look = {"color": list(COLORS.values())[index], "marker": "osD^"[index % 4], "label": f"context {length}"}
-        axes.errorbar(at, mean, spread, capsize=2, **look)
-    axes.set_xticks(at, [f"{volume:.2g}" for volume in volumes])
+    at = range(len(results["volumes"]))
+    rows = [mean_spread(results["methods"][f"{volume:.4f}"]["whole"]) for volume in results["volumes"]]
+    means, spreads = (numpy.array(part).T for part in zip(*rows))  # [lengths, volumes]
+    for length, mean, spread, color, marker in zip(results["lengths"], means, spreads, COLORS.values(), "osD^"):
+        axes.errorbar(at, mean, spread, capsize=2, color=color, marker=marker, label=f"context {length}")
+    axes.set_xticks(at, [f"{volume:.2g}" for volume in results["volumes"]])
     axes.set(xlabel="volume of the sinusoid (embeddings: 1)", ylabel="loss, nats per character")
     name_lines(axes)
     return figure
@@ -345,16 +332,8 @@ def plot_parts(results, names=None):
         scores = results["methods"][arm]["scores"]
         for column, face, words in ((first, "C0", f"{first} characters, as trained"), (last, "white", f"{last}")):
             mean, spread = mean_spread(scores[column])
-            axes.errorbar(
-                mean,
-                row,
-                xerr=spread,
-                fmt="o",
-                color="C0",
-                markerfacecolor=face,
-                capsize=3,
-                label=words if row == 0 else None,
-            )
+            style = {"fmt": "o", "color": "C0", "markerfacecolor": face, "capsize": 3}
+            axes.errorbar(mean, row, xerr=spread, label=words if row == 0 else None, **style)
     axes.axvline(mean_spread(results["methods"][results["against"]]["scores"][first])[0], color="0.6", linestyle=":")
     axes.set_yticks(range(len(arms)), [folded(names[arm], 24) for arm in arms])
     axes.invert_yaxis()
@@ -371,26 +350,15 @@ def plot_language(causal, masked):
     """
     figure, axes = blank_figure(4.4, 2.6)
     methods = [name for name in causal["methods"] if name in masked["methods"]]
+    kinds = ((None, "causal: next character"), ("white", "masked: hidden character"))
     for index, name in enumerate(methods):
         first = numpy.array(causal["methods"][name]["whole"])[:, 0]
         second = numpy.array(masked["methods"][name]["scores"][next(iter(masked["tests"]))])
-        axes.plot([index - 0.1, index + 0.1], [first.mean(), second.mean()], color=look(name)["color"], linewidth=1)
-        for values, face, shift, words in (
-            (first, None, -0.1, "causal: next character"),
-            (second, "white", 0.1, "masked: hidden character"),
-        ):
-            mean, spread = mean_spread(values)
-            axes.errorbar(
-                index + shift,
-                mean,
-                spread,
-                capsize=3,
-                linestyle="none",
-                markerfacecolor=face,
-                markersize=7,
-                label=words if index == 0 else None,
-                **look(name),
-            )
+        sides = index - 0.1, index + 0.1
+        axes.plot(sides, [first.mean(), second.mean()], color=look(name)["color"], linewidth=1)
+        for x, values, (face, words) in zip(sides, (first, second), kinds):
+            style = {"capsize": 3, "linestyle": "none", "markersize": 7, "markerfacecolor": face} | look(name)
+            axes.errorbar(x, *mean_spread(values), label=words if index == 0 else None, **style)
     axes.set_xticks(range(len(methods)), [folded(title(name), 8) for name in methods])
     axes.set_ylabel("loss, nats per character")
     figure.legend(loc="outside lower center", ncols=2, frameon=False, columnspacing=1, handletextpad=0.4)

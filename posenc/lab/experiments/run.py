@@ -13,7 +13,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
@@ -56,19 +56,7 @@ MEASURED = {
 # ------------------------------------------------------------------------------------------------------------- a sweep
 
 
-def run_sweep(
-    name: str,
-    preset: str,
-    seeds: int,
-    methods: Sequence[str] | None,
-    out: Path,
-    command: str,
-    add: bool = False,
-    *,
-    rates: Path | None = None,
-    device: str = "cpu",
-    changes: dict | None = None,
-) -> None:
+def run_sweep(name, preset, seeds, methods, out: Path, command, add=False, *, rates=None, device="cpu", changes=None):
     r"""Train every arm with `seeds` seeds, one CPU thread each, and write `out` when all are there.
 
     Each finished cell is a file in the folder `out`.cells, so the same command goes on where it was stopped. Under
@@ -199,16 +187,7 @@ def merge(older: dict, results: dict) -> dict:
 # ----------------------------------------------------------------------------------------------------------- its cells
 
 
-def train_cells(
-    sweep: Sweep,
-    each: dict,
-    seeds: Sequence[int],
-    facts: dict,
-    out: Path,
-    device: str,
-    one: Callable | None = None,
-    alone: bool = False,
-) -> dict | None:
+def train_cells(sweep, each: dict, seeds, facts: dict, out: Path, device, one=None, alone=False) -> dict | None:
     r"""Train the cells of each arm, {arm: its Settings}, that are not there yet: under torchrun those of this process.
 
     facts: where the results come from; each cell keeps its share of them. one: trains a cell, default `run_cell`.
@@ -271,16 +250,7 @@ def run_cell(sweep: Sweep, arm: str, seed: int, settings: Settings, device: str 
 # -------------------------------------------------------------------------------------------------- its learning rates
 
 
-def run_rates(
-    name: str,
-    preset: str,
-    methods: Sequence[str] | None,
-    out: Path,
-    command: str,
-    *,
-    device: str = "cpu",
-    changes: dict | None = None,
-) -> None:
+def run_rates(name, preset, methods, out: Path, command, *, device="cpu", changes=None) -> None:
     r"""Train every arm of a sweep at each rate with two seeds of its own, and write the scores and choices to `out`.
 
     The cells are kept and gone on with as `run_sweep`'s are. A score is `measures.validation`; the choice is the least
@@ -375,9 +345,8 @@ def choose(trials: list[dict], found: list[list[dict]]) -> dict:
     for trial, cells in zip(trials, found):
         scores = [cell["score"] for cell in cells]
         mean = None if None in scores else sum(scores) / len(scores)
-        rows.append(
-            trial | six_digits({"scores": scores, "mean": mean, "diverged": [cell["diverged"] for cell in cells]})
-        )
+        diverged = [cell["diverged"] for cell in cells]
+        rows.append(trial | six_digits({"scores": scores, "mean": mean, "diverged": diverged}))
     means = [row["mean"] for row in rows if row["mean"] is not None]
     best = [trial for trial, row in zip(trials, rows) if means and row["mean"] == min(means)]
     choice = best[0] if best else None
@@ -395,9 +364,8 @@ def read_rates(path: Path, name: str, settings: Settings, arms: Sequence[str]) -
     and between two sweeps the number of steps.
     """
     if not path.exists():
-        raise FileNotFoundError(
-            f"rates={str(path)!r}: no such file; python -m posenc.lab.experiments rates {name} --out {path} makes it"
-        )
+        command = f"python -m posenc.lab.experiments rates {name} --out {path}"
+        raise FileNotFoundError(f"rates={str(path)!r}: no such file; {command} makes it")
     found = read_results(path)
     if not found["name"].startswith("rates_"):
         raise ValueError(f"rates={str(path)!r} holds the results {found['name']!r}, no rates")
@@ -406,12 +374,8 @@ def read_rates(path: Path, name: str, settings: Settings, arms: Sequence[str]) -
     free = {"windows"} if found["name"] == f"rates_{name}" else {"windows", "steps"}
     differ = sorted(key for key in {*ours, *theirs} - free if ours.get(key) != theirs.get(key))
     if differ:
-        raise ValueError(
-            f"rates={str(path)!r} was made with other settings: {', '.join(differ)}. Choose rates with the same"
-        )
+        raise ValueError(f"rates={str(path)!r} has other settings: {', '.join(differ)}. Choose rates with the same")
     for arm in arms:
         if arm not in found["choice"]:
-            raise ValueError(
-                f"rates={str(path)!r} chose none for {arm!r}; add it with `rates {name}`, or leave the arm out"
-            )
+            raise ValueError(f"rates={str(path)!r} has none for {arm!r}; add it with `rates {name}`, or leave it out")
     return settings, found["choice"]

@@ -473,19 +473,13 @@ SWEEPS = {
         contrast=(None, None),
         against="0.0000",
         predictions={
-            f"{volume:.4f}": (claim, why)
-            for volume, claim, why in zip(
-                VOLUMES[1:],
-                ("stays", "stays", "falls", "falls", "falls", "stays"),
-                (
-                    "Far below the embeddings it is drowned: NoPE.",
-                    "What embeddings of variance 1, multiplied by sqrt(C), leave of it: drowned, nearly NoPE.",
-                    "A third of the embeddings' size is heard.",
-                    "As loud as the embeddings, as the paper's scaling makes it.",
-                    "Louder than the characters, which are still heard.",
-                    "The characters are drowned: no better than NoPE, which at least reads them.",
-                ),
-            )
+            "0.0300": ("stays", "Far below the embeddings it is drowned: NoPE."),
+            "0.1021": ("stays", "What embeddings of variance 1, multiplied by sqrt(C), leave of it: drowned, nearly "
+                "NoPE."),
+            "0.3000": ("falls", "A third of the embeddings' size is heard."),
+            "1.0000": ("falls", "As loud as the embeddings, as the paper's scaling makes it."),
+            "3.0000": ("falls", "Louder than the characters, which are still heard."),
+            "10.0000": ("stays", "The characters are drowned: no better than NoPE, which at least reads them."),
         },
         headline="Attention is all you need (arXiv 1706.03762) multiplies embeddings by sqrt(C) and gives no reason.",
         shows_not="Longer training, in which embeddings may grow until the balance is right.",

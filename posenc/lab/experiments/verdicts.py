@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy
 
 from posenc.errors import check_choice
-from posenc.methods import METHODS
+from posenc.lab.titles import title
 
 
 class Verdict(NamedTuple):
@@ -100,24 +100,19 @@ def verdict(results: dict, method: str, claim: str | None = None) -> Verdict:
     between = f"95% interval {low:.{digits}f} to {high:.{digits}f}" if math.isfinite(low) else "one seed: no interval"
     between = "alike for all seeds: no interval" if low == high else between
     ends = f"Predicted was {CLAIMS[claim]} {tolerance:g}"
-    title = METHODS[method].title if method in METHODS else method
     if "contrast" in results:
         start, end = results["contrast"]
-        if results["against"]:
-            other = METHODS[results["against"]].title if results["against"] in METHODS else results["against"]
-            words = f"{title}: beside {other} the {results['unit']} {moved} ({between}). {ends}: {result}."
-        else:
-            words = f"{title}: from {start!r} to {end!r} the {results['unit']} {moved} ({between}). {ends}: {result}."
+        where = f"beside {title(results['against'])}" if results["against"] else f"from {start!r} to {end!r}"
+        words = f"{title(method)}: {where} the {results['unit']} {moved} ({between}). {ends}: {result}."
         return Verdict(result, change, spread, low, high, 0.0, 0.0, words)
     whole, cut = numpy.array(values["whole"]), numpy.array(values["cut"])  # [seeds, lengths]
     gap, gap_spread = mean_and_spread(whole[:, -1] - cut[:, -1])
     shortest, longest = results["lengths"][0], results["lengths"][-1]
-    beside = (
-        "level with" if abs(gap) < 5e-4 else f"{abs(gap):.3f} ± {gap_spread:.3f} nats {'above' if gap > 0 else 'below'}"
-    )
+    side = f"{abs(gap):.3f} ± {gap_spread:.3f} nats {'above' if gap > 0 else 'below'}"
     words = (
-        f"{title}: from {shortest} to {longest} characters of context the loss {moved} nats per character ({between}), "
-        f"and ends {beside} the same model with its attention cut to {shortest} keys. {ends} nats: {result}."
+        f"{title(method)}: from {shortest} to {longest} characters of context the loss {moved} nats per character "
+        f"({between}), and ends {'level with' if abs(gap) < 5e-4 else side} the same model with its attention cut to "
+        f"{shortest} keys. {ends} nats: {result}."
     )
     return Verdict(result, change, spread, low, high, gap, gap_spread, words)
 

@@ -2,17 +2,13 @@ r"""Explorables: figures that a reader takes in hand or moves with controls, wit
 
 An explorable is one pure function of slider values that returns a plotly figure, and the values of each slider:
 
-    from posenc.lab.explore import COLORS, explorable, slider
+    from posenc.lab.explore import explorable, slider
+    from posenc.lab.explore.parts import axis, path
 
     def _invariance(m, n, shift, base, pair):
         angle_q, angle_k = ...                                     # any torch or numpy code
-        data = [
-            dict(type="scatter", name="query", x=[0, qx], y=[0, qy], mode="lines+markers",
-                 line=dict(color=COLORS["blue"])),
-            dict(type="scatter", name="key", x=[0, kx], y=[0, ky], mode="lines+markers",
-                 line=dict(color=COLORS["orange"], dash="dash")),
-        ]
-        layout = dict(xaxis=dict(range=[-1.1, 1.1], title=dict(text="dimension 2i")), yaxis=..., height=380)
+        data = [path("query", [0, qx], [0, qy], "blue"), path("key", [0, kx], [0, ky], "orange", dash="dash")]
+        layout = dict(xaxis=axis(-1.1, 1.1, "dimension 2i"), yaxis=axis(-1.1, 1.1), height=380)
         return dict(data=data, layout=layout), {"score": score}     # the second part is optional
 
     rotation_invariance = explorable(
@@ -43,8 +39,7 @@ The function
     takes every slider by name and returns `figure` or `(figure, readouts)`.
     `figure` is a dict `{"data": [...], "layout": {...}}` with plotly's own attribute names (nested dicts:
     `marker=dict(color=...)`, not `marker_color`). Arrays may be lists, numpy arrays or torch tensors. `readouts` is a
-    dict of numbers or strings. `posenc.lab.explore.parts` has verbs for the traces of the book's figures:
-    `path("query", [0, qx], [0, qy], "blue", hover=True)`.
+    dict of numbers or strings. `path` and its like in `posenc.lab.explore.parts` write such traces.
     It has no state and no unseeded randomness: the same values give the same figure.
     Traces: `scatter`, `bar`, `heatmap` (what plotly's "cartesian" build draws). Every trace has a unique `name`, and
     the same names appear in every state; a trace that has nothing to show has empty arrays or `visible=False`. `name`
@@ -105,15 +100,5 @@ from posenc.lab.explore.notebook import interact
 from posenc.lab.explore.page import BROWSER_ARGS, COLORS, DIVERGING, SEQUENTIAL, STATIC, find_chromium
 from posenc.lab.explore.sliders import slider
 
-__all__ = [
-    "BROWSER_ARGS",
-    "COLORS",
-    "DIVERGING",
-    "Explorable",
-    "SEQUENTIAL",
-    "STATIC",
-    "explorable",
-    "find_chromium",
-    "interact",
-    "slider",
-]
+__all__ = ["BROWSER_ARGS", "COLORS", "DIVERGING", "Explorable", "SEQUENTIAL", "STATIC", "explorable", "find_chromium"]
+__all__ += ["interact", "slider"]

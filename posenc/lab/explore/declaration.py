@@ -130,7 +130,7 @@ class Explorable:
         """
         items = self.evaluate()
         readout = self.readout_text(items["readout"]) if self.readout else None
-        return page.body_html(self, prefix, picture, _height(items), readout, inline)
+        return page.body_html(self, prefix, picture, int(items["layout"].get("height", 360)), readout, inline)
 
     def data_js(self) -> str:
         r"""The classic script that hands the states to the player; works from `file://`."""
@@ -145,10 +145,6 @@ class Explorable:
             picture = f"data:image/svg+xml;base64,{base64.b64encode(self.picture().read_bytes()).decode()}"
         inside = self.body_html(prefix, picture, inline=True) + caption
         return f'<figure class="explorable">{inside}</figure>' if in_book else figure_html(prefix, inside)
-
-
-def _height(items: Mapping[str, dict]) -> int:
-    return int(items["layout"].get("height", 360))
 
 
 def explorable(
@@ -192,9 +188,7 @@ def _read_handles(handles: Mapping, sliders: Mapping[str, Slider], where: str) -
     for trace, bound in handles.items():
         bound = (bound,) if isinstance(bound, str) else tuple(bound)
         if not 1 <= len(bound) <= 2 or any(name not in sliders for name in bound):
-            raise ValueError(
-                f"{where}: handles[{trace!r}]={bound!r} must name one or two of the sliders {list(sliders)}"
-            )
+            raise ValueError(f"{where}: handles[{trace!r}]={bound!r} must be one or two of the sliders {list(sliders)}")
         out[trace] = bound
     return out
 
@@ -215,9 +209,7 @@ def _check_signature(fn: Callable, sliders: Mapping[str, Slider], where: str) ->
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for name in sliders:
             if name not in names:
-                raise TypeError(
-                    f"{where}: slider {name!r} is no parameter of the function, which takes {sorted(names)}"
-                )
+                raise TypeError(f"{where}: slider {name!r} is no parameter of the function; it takes {sorted(names)}")
     for p in parameters:
         free = p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         if free and p.name not in sliders:

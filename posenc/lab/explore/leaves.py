@@ -45,9 +45,7 @@ def plain(value: Any) -> Any:
         return int(value) if value == int(value) and abs(value) < 1e15 else float(f"{value:.7g}")
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
-    raise TypeError(
-        f"a figure cannot hold {value!r} of type {type(value).__name__}; use numbers, strings, lists, dicts"
-    )
+    raise TypeError(f"a figure cannot hold {value!r} ({type(value).__name__}); use numbers, strings, lists, dicts")
 
 
 def flatten(tree: Mapping, where: str, path: str = "") -> dict[str, Any]:

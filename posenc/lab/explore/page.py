@@ -62,18 +62,14 @@ def check_template(template: Any, where: str) -> None:
     except ValueError as error:
         raise ValueError(f"{where}: readout={template!r}: {error}") from error
     if template.count(" · ") > 2:
-        raise ValueError(
-            f"{where}: readout={template!r} has more than three parts between its dots: leave the least out"
-        )
+        raise ValueError(f"{where}: readout={template!r} has more than three parts between its dots: leave some out")
     for _, field, form, conversion in parts:
         if field is None:
             continue
         if not NAME.fullmatch(field) or conversion:
             raise ValueError(f"{where}: readout field {{{field}}} must be a plain name of a readout")
         if not FORMAT.fullmatch(form):
-            raise ValueError(
-                f"{where}: readout format {form!r} of {{{field}}}: use .3f, .2e, .4g, .0%, d, with or without +"
-            )
+            raise ValueError(f"{where}: readout format {form!r} of {{{field}}}: use .3f, .2e, .4g, .0%, d, +d or such")
 
 
 def fields(template: str) -> list[str]:
@@ -210,9 +206,8 @@ def body_html(shown: Any, prefix: str, picture: str | None, height: int, readout
         line, chips = f'<p class="explorable-readout">{chips_html(readout)}</p>', math.ceil(len(readout) / 42)
     sliders = shown.sliders.values()
     wide, phone = rows(sliders)
-    sizes = (
-        f"--plot: {height}px; --rows: {wide}; --rows-phone: {phone}; --chips: {min(chips, 1)}; --chips-phone: {chips}"
-    )
+    sizes = f"--plot: {height}px; --rows: {wide}; --rows-phone: {phone}"
+    sizes += f"; --chips: {min(chips, 1)}; --chips-phone: {chips}"
     data = ""
     if inline:
         data = f'<script type="application/json" class="explorable-data">{script_json(shown.record())}</script>'

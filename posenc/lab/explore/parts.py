@@ -71,68 +71,41 @@ def _color(color):
     return COLORS.get(color, color) if isinstance(color, str) else color
 
 
-def label(name, x, y, text, color, place="top center", size=13, halo=False, **axes):
+def label(name, x, y, text, color, place="top center", size=13, halo=False, **more):
     r"""Words that stand in a drawing, beside what they name: a trace without a mark. A halo parts them from lines."""
-    return dict(
-        type="scatter",
-        name=name,
-        mode="text",
-        x=[x] if isinstance(text, str) else x,
-        y=[y] if isinstance(text, str) else y,
-        text=[text] if isinstance(text, str) else text,
-        textposition=place,
-        textfont=dict(size=size, color=_color(color), **(dict(shadow=HALO) if halo else {})),
-        hoverinfo="skip",
-        showlegend=False,
-        **axes,
-    )
+    x, y, text = ([x], [y], [text]) if isinstance(text, str) else (x, y, text)
+    font = dict(size=size, color=_color(color), **(dict(shadow=HALO) if halo else {}))
+    look = dict(mode="text", text=text, textposition=place, textfont=font)
+    return _trace("scatter", name, x, y, **look, showlegend=False, **more)
 
 
-def upright(name, x, low, high, color="blue", width=3, dash="solid", **axes):
+def upright(name, x, low, high, color="blue", width=3, dash="solid", **more):
     r"""An upright line, such as the one at the query's position: a handle that is held anywhere."""
-    return _line(name, [x, x], [low, high], _look(None, color=color, width=width, dash=dash), axes)
+    return line(name, [x, x], [low, high], color, width, dash, showlegend=False, **more)
 
 
-def level(name, y, left, right, color="blue", width=3, dash="solid", **axes):
+def level(name, y, left, right, color="blue", width=3, dash="solid", **more):
     r"""A level line: a handle that is held anywhere."""
-    return _line(name, [left, right], [y, y], _look(None, color=color, width=width, dash=dash), axes)
+    return line(name, [left, right], [y, y], color, width, dash, showlegend=False, **more)
 
 
-def pin(name, x, low, high, color="ink", width=2, dash="solid", **axes):
+def pin(name, x, low, high, color="ink", width=2, dash="solid", **more):
     r"""An upright line under a triangle, its handle."""
-    line = _line(name, [x, x], [low, high], _look(None, color=color, width=width, dash=dash), axes)
-    return line | dict(
-        mode="lines+markers", marker=dict(symbol="triangle-down", size=[0, 15], color=_color(color), opacity=1)
-    )
+    head = dict(symbol="triangle-down", size=[0, 15], color=color, opacity=1)
+    return path(name, [x, x], [low, high], color, width, dash, marker=head, showlegend=False, **more)
 
 
-def arrow(name, tip, color, width=3, dash="solid", **axes):
+def arrow(name, tip, color, width=3, dash="solid", **more):
     r"""An arrow from the origin to a tip (x, y)."""
     x, y = (float(part) for part in tip)
-    line = _line(name, [0, x], [0, y], _look(None, color=color, width=width, dash=dash), axes)
-    head = dict(symbol="arrow", angleref="previous", size=[0, 4 * width], color=_color(color), opacity=1)
-    return line | dict(mode="lines+markers", marker=head)
+    head = dict(symbol="arrow", angleref="previous", size=[0, 4 * width], color=color, opacity=1)
+    return path(name, [0, x], [0, y], color, width, dash, marker=head, showlegend=False, **more)
 
 
-def _line(name, x, y, line, axes):
-    look = dict(type="scatter", mode="lines", hoverinfo="skip", showlegend=False)
-    return dict(name=name, x=x, y=y, line=line, **look, **axes)
-
-
-def held(name, x, y, color="ink", symbol="diamond", size=13, **axes):
+def held(name, x, y, color="ink", symbol="diamond", size=13, **more):
     r"""A mark to take in hand, with an edge of ink."""
-    return dict(
-        type="scatter",
-        name=name,
-        mode="markers",
-        x=[x],
-        y=[y],
-        marker=dict(symbol=symbol, size=size, color=_color(color), line=dict(color=COLORS["ink"], width=2)),
-        cliponaxis=False,
-        hoverinfo="skip",
-        showlegend=False,
-        **axes,
-    )
+    edge = dict(line=dict(color=COLORS["ink"], width=2))
+    return dots(name, [x], [y], color, size, symbol, marker=edge, cliponaxis=False, showlegend=False, **more)
 
 
 def apart(values: list, gap: float, bottom: float) -> list:
@@ -154,7 +127,7 @@ def leaders(ends, places, start, stop):
     r"""Thin lines from the ends of curves to their names."""
     x = [x for _ in ends for x in (start, stop, math.nan)]
     y = [y for pair in zip(ends, places) for y in (*pair, math.nan)]
-    return _line("from line to name", x, y, _look(None, color="gray", width=0.6), {})
+    return line("from line to name", x, y, "gray", 0.6, showlegend=False)
 
 
 def number(value, digits=2):

@@ -53,9 +53,7 @@ class SliderSpec:
 
     def named(self, name: str) -> Slider:
         if isinstance(self.values, (str, bytes)) or not isinstance(self.values, Iterable):
-            raise TypeError(
-                f"slider {name!r}: values must be a range or a list of numbers or strings, got {self.values!r}"
-            )
+            raise TypeError(f"slider {name!r}: values must be a range or list of numbers or words, got {self.values!r}")
         values = tuple(v.item() if hasattr(v, "item") else v for v in self.values)
         _check_values(values, f"slider {name!r}: values")
         if self.format is not None and not callable(self.format):
@@ -70,9 +68,7 @@ class SliderSpec:
         try:
             return replace(slider, start=slider.index(self.default))
         except ValueError:
-            raise ValueError(
-                f"slider {name!r}: default is {self.default!r}, not one of its values {_some(values)}"
-            ) from None
+            raise ValueError(f"slider {name!r}: default={self.default!r} is none of its {_some(values)}") from None
 
 
 def _check_values(values: tuple, where: str) -> None:

@@ -302,10 +302,10 @@ def _items(leaves: Mapping[str, dict]) -> list[str]:
 
 def _constant(values: list) -> bool:
     first = values[0]
-    if not all(isinstance(value, np.ndarray) for value in values):
-        return all(
-            type(value) is type(first) and not isinstance(value, np.ndarray) and value == first for value in values
-        )
+    if len(set(map(type, values))) > 1:
+        return False
+    if not isinstance(first, np.ndarray):
+        return all(value == first for value in values)
     alike = (value is first or np.array_equal(value, first, equal_nan=True) for value in values)
     return first.size <= MAX_PLAIN and all(alike)
 

@@ -38,10 +38,8 @@ def read_checkpoint(path: str | Path, facts: dict | None = None) -> dict:
         if state["format"] != FORMAT:
             raise ValueError(f"its format is {state['format']!r}, not {FORMAT!r}")
     except Exception as error:  # torch raises what the damaged bytes happen to lead to
-        raise ValueError(
-            f"{path} is no whole posenc checkpoint ({type(error).__name__}: {str(error)[:80]}); it is left as it is. "
-            f"Move it away, or name another file"
-        ) from error
+        words = f"{path} is no whole posenc checkpoint ({type(error).__name__}: {str(error)[:80]})"
+        raise ValueError(f"{words}; it is left as it is. Move it away, or name another file") from error
     run = state["run"]
     differ = [f"{key}={run.get(key)!r}, not {ours!r}" for key, ours in (facts or run).items() if run.get(key) != ours]
     if differ:
@@ -58,10 +56,8 @@ def load(path: str | Path) -> tuple[Model, dict]:
     fields = dict(state["run"])
     method, options, task, seed, corpus = (fields.pop(key) for key in ("method", "options", "task", "seed", "corpus"))
     if corpus is not None and corpus != load_corpus().sha256:
-        raise ValueError(
-            f"{path} was trained on another text than this Python's, so its tokens may be other characters; "
-            f"it is left as it is. The Python that trained it has its text"
-        )
+        words = "another text than this Python's, so its tokens may be other characters"
+        raise ValueError(f"{path} was trained on {words}; the Python that trained it has its text")
     settings = Settings(**fields)
     model = build(method, settings, task, seed, options)
     model.load_state_dict(state["model"])

@@ -217,22 +217,15 @@ def masked_losses(model: Model, settings: Settings) -> dict:
 
 
 @torch.no_grad()
-def wrong_tokens(model: Model, batch: Batch, cut: int | None = None) -> Tensor:
-    r"""Which scored tokens of a `Batch` the model gets wrong: [B, T] bool, False where nothing is asked.
-
-    cut: None, or how many of its last keys (itself included) each query may see.
-    """
+def share_wrong(model: Model, batch: Batch, cut: int | None = None) -> float:
+    r"""The share of wrong answers among the scored tokens of a `Batch`; cut: as in `target_losses`."""
     device = next(model.parameters()).device
     length = batch.tokens.shape[1]
     mask = last_keys(length, cut, device)
     chunks = batch.tokens.split(max(1, 1024 // length))  # small tensors are reused, large ones mapped anew each time
     answers = torch.cat([model(tokens.to(device), mask=mask).argmax(-1).cpu() for tokens in chunks])
-    return (answers != batch.targets) & (batch.targets != IGNORE)
-
-
-def share_wrong(model: Model, batch: Batch, cut: int | None = None) -> float:
-    """The share of wrong answers among the scored tokens of a `Batch`."""
-    return wrong_tokens(model, batch, cut).sum().item() / (batch.targets != IGNORE).sum().item()
+    asked = batch.targets != IGNORE
+    return ((answers != batch.targets) & asked).sum().item() / asked.sum().item()
 
 
 def fixed_batch(task: str, settings: Settings, options: dict, sequences: int = 256, seed: int = 2**31) -> Batch:

@@ -97,9 +97,7 @@ def settings_for(preset: str = "lab", task: str = "text", **changes) -> Settings
     fields = [field.name for field in dataclasses.fields(Settings)]
     for name in changes:
         if name not in fields:
-            raise ValueError(
-                f"{name}={changes[name]!r} is no setting; known: {', '.join(fields)}.{nearest(name, fields)}"
-            )
+            raise ValueError(f"{name}={changes[name]!r} is no setting of {', '.join(fields)}.{nearest(name, fields)}")
     puzzle = {} if task in ("text", "masked") else PUZZLES[preset]
     if task in STEPS and preset in ("lab", "study"):
         puzzle = {"steps": STEPS[task]} | puzzle

@@ -92,9 +92,7 @@ def train_with(
     check_choice("task", task, TASKS)
     check_number("save_every", save_every, minimum=0)
     if isinstance(method, str) and row(method).axes is not None:
-        raise UnsupportedError(
-            f"method={method!r} counts {row(method).axes} axes, text has one; posenc.lab.train.glyphs trains it"
-        )
+        raise UnsupportedError(f"method={method!r} is for {row(method).axes} axes; posenc.lab.train.glyphs trains it")
     if checkpoint is not None and (not isinstance(method, str) or make_attention is not SelfAttention):
         raise TypeError(
             f"checkpoint: method={method!r} must be a name then, and make_attention={make_attention!r} SelfAttention: "
@@ -230,14 +228,10 @@ def check_task(task: Task, settings: Settings) -> None:
         corpus = load_corpus()
         if len(corpus.train) - settings.held_back <= settings.length:
             left = f", less held_back={settings.held_back}" if settings.held_back else ""
-            raise ValueError(
-                f"length={settings.length} must be less than the {len(corpus.train)} training characters{left}"
-            )
+            raise ValueError(f"length={settings.length} must be less than the text's {len(corpus.train)}{left}")
         check_windows(corpus.held_out, settings)
         return
     if settings.held_back:
-        raise ValueError(
-            f"held_back={settings.held_back} is for text; the batches of {task.name!r} are drawn: leave it 0"
-        )
+        raise ValueError(f"held_back={settings.held_back} is for text; {task.name!r} is drawn, so leave it 0")
     for options in task.tests(settings.length).values():
         task.batch(torch.Generator().manual_seed(0), 1, **{"length": settings.length} | options)
