@@ -129,7 +129,7 @@ screenshot: html $(TESTED)
 training-speed: $(READY)
 	$(PY) benchmarks/training_speed.py
 
-## make measure: Lighthouse's scores and the sliders' times of the built pages (Node, Chromium, a quiet machine)
+## make measure: Lighthouse's scores of the built pages (Node, Chromium, a quiet machine)
 measure: html $(TESTED)
 	$(PY) benchmarks/published_page.py
 

@@ -1,4 +1,4 @@
-r"""The book as a stranger's phone gets it: Lighthouse's scores, and the time from a slider's move to the state drawn.
+r"""The book as a stranger's phone gets it: Lighthouse's scores.
 
     make measure                                                # all of it; needs Node 18.16 or newer and Chromium
     python benchmarks/published_page.py --pages rope --runs 1   # a quick look at one page: what costs
@@ -7,8 +7,6 @@ The site is served on this machine as GitHub Pages does, and no name but 127.0.0
 Lighthouse: each score and each metric is the median of the runs, each by itself; "lost" are the audits that a run did
 not pass. Times are simulated by Lighthouse: a slow 4G line and a processor four times slower for `mobile`, a fast line
 and this processor for `desktop`.
-Sliders: milliseconds from the input event to the state drawn, median and 95th percentile over 40 random values of each
-slider, while the others stand at their defaults.
 Prints what it measured, as JSON. Measure on a quiet machine: whatever else runs is in every time. Bytes and requests
 are no measurement: tests/site/test_site.py holds every page to them.
 """
@@ -19,7 +17,6 @@ import http.server
 import itertools
 import json
 import os
-import random
 import shutil
 import statistics
 import subprocess
@@ -45,7 +42,6 @@ METRICS = {
     "CLS": "cumulative-layout-shift",
     "SI": "speed-index",
 }
-STEPS = 40
 INSIDE = [*BROWSER_ARGS, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
@@ -107,81 +103,9 @@ def summary(reports: list[dict]) -> dict:
     }
 
 
-# Each figure is started by hand, then its controls are named: [id, [[name, lowest, highest, value], ...]].
-START = """async () => {
-    const figures = [...document.querySelectorAll('[data-explorable]')];
-    for (const body of figures) {
-        body.scrollIntoView({block: 'center', behavior: 'instant'});
-        body.dispatchEvent(new Event('pointerdown', {bubbles: true}));
-        body.querySelector('.explorable-cover button')?.click(); // what is covered is not painted
-        const find = () => (window.posencExplorables?.list ?? []).find((e) => e.id === body.dataset.explorable);
-        while (!find()) await new Promise((done) => setTimeout(done, 50));
-        await find().start();
-    }
-    const control = (c) => {
-        const inputs = c.element.querySelectorAll('input');
-        return [c.element.dataset.name, 0, inputs.length > 1 ? inputs.length - 1 : Number(inputs[0].max), c.value];
-    };
-    return figures.map((body) => [
-        body.dataset.explorable, posencExplorables.get(body.dataset.explorable).controls.map(control)]);
-}"""
-
-TIME = """async ([id, k, values]) => {
-    const e = posencExplorables.list.find((e) => e.id === id);
-    e.figure.scrollIntoView({block: 'center', behavior: 'instant'});
-    const control = e.controls[k], input = control.element.querySelector('input');
-    const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));  // painted
-    const {react} = Plotly, before = control.value, times = [];
-    let moved = 0;
-    const move = (value) => {
-        control.value = value;
-        moved = performance.now();
-        input.dispatchEvent(new Event('input', {bubbles: true}));
-    };
-    await frame();
-    Plotly.react = (...given) => react(...given).then(() => times.push(performance.now() - moved));
-    for (const value of values) {
-        const drawn = times.length;
-        move(value);
-        for (let frames = 0; times.length === drawn && frames < 100; frames++) await frame();
-    }
-    Plotly.react = react;
-    move(before);
-    await frame();
-    return times;
-}"""
-
-
-def sliders(page) -> dict:
-    r"""{explorable: {slider: {"median", "p95"}}} in ms, for a page that is open in a browser."""
-    out = {}
-    for figure, inputs in page.evaluate(START):
-        out[figure] = {}
-        for k, (name, low, high, start) in enumerate(inputs):
-            draw, values = random.Random(f"{figure} {name}"), [start]
-            for _ in range(STEPS):  # never the value that it stands at: nothing would have to be drawn
-                values.append(draw.choice([v for v in range(int(low), int(high) + 1) if v != values[-1]]))
-            times = sorted(page.evaluate(TIME, [figure, k, values[1:]]))
-            if len(times) != STEPS:
-                raise SystemExit(f"{figure}: {len(times)} of {STEPS} moves of {name} were drawn")
-            p95 = times[-(STEPS // 20) - 1]  # the smallest that 95 % of the times do not exceed
-            out[figure][name] = {"median": round(statistics.median(times), 1), "p95": round(p95, 1)}
-    return out
-
-
 def measure(base: str, pages: list[str], runs: int, chromium: str) -> dict:
-    r"""{page: {"sliders", "mobile", "desktop"}} of the site served at `base`."""
-    from playwright.sync_api import sync_playwright
-
+    r"""{page: {"mobile", "desktop"}} of the site served at `base`."""
     out = {page: {} for page in pages}
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=INSIDE)
-        for name in tqdm(pages, desc="sliders", unit="page"):
-            page = browser.new_page(viewport={"width": 1280, "height": 900})
-            page.goto(base + name, wait_until="load")
-            out[name]["sliders"] = sliders(page)
-            page.close()
-        browser.close()
     for name, preset in tqdm(list(itertools.product(pages, PRESETS)), desc="Lighthouse"):
         out[name][preset] = summary([lighthouse(base + name, preset, chromium) for _ in range(runs)])
     return out
