@@ -21,7 +21,7 @@ export PYTHONUTF8 := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .NOTPARALLEL:
-.PHONY: help book html serve pdf zip quick place test test-site test-browser test-grading test-all weekly faults coverage lint labs lab \
+.PHONY: help book html serve pdf zip page quick place test test-site test-browser test-grading test-all weekly faults coverage lint labs lab \
 	pictures screenshot measure training-speed vendor links kernel-report clean
 
 help:
@@ -56,6 +56,10 @@ book: html serve
 serve: $(READY)
 	@echo "The book is at http://127.0.0.1:$(PORT)/ (stop with Ctrl-C)"
 	@$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html 2>/dev/null
+
+## make page PAGE=rope: run the cells of one chapter, as the build does, and print what they print
+page: $(READY)
+	@POSENC_PRESET=nano OMP_NUM_THREADS=1 $(PY) book/_tools/page.py $(PAGE)
 
 ## make quick PLACE=rotate: the tests of one place (embed, rotate, bias, weigh, several), in under a minute
 quick: place $(TESTED)
