@@ -77,7 +77,7 @@ resizing = explorable(
     "rows, which lie on that line, at the places where they read. The blue ruler above them counts the new rows. A "
     "diamond, which can be dragged, is one of them. A star is the class row, far above; stretched with the rest, it "
     "pulls new rows (red crosses, counted beside them) onto the line between itself and position 0.",
-    readout="row {row} = {mix} · step {step:.3f} · position 0 moves by {moved:.2f}",
+    readout="row {row} = {mix} · step {step:.3f} · row 0 moves {moved:.2f}",
     handles={"this row": "row"},
     length=slider([LENGTH * n // 4 for n in (1, 2, 3, 4, 6, 8, 12, 16)], label="new length", default=4 * LENGTH),
     row=slider(range(0, 4 * LENGTH, 3), label="new row", default=93, at_most="length"),

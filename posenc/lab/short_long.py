@@ -82,8 +82,8 @@ def _short_long(method, beside, length):
         xaxis=axis(first - 0.04, last + 0.36, f"characters of context; {LENGTHS[0]} in training", **ticks),
         yaxis=axis(LOW, HIGH, "loss, nats per character"),
     )
-    mean, spread, seeds, cut = SUMMARY[method][at]
-    whole = f"{title(method)} at {length}: {mean:.2f} ± {spread:.2f}, {seeds} seeds"
+    mean, spread, _, cut = SUMMARY[method][at]
+    whole = f"{title(method)} at {length}: {mean:.2f} ± {spread:.2f}"
     said = {"whole": whole, "cut": cut, "beside": title(other), "loss": SUMMARY[other][at][0]}
     return dict(data=data, layout=layout), said
 
@@ -97,10 +97,10 @@ def short_long(page: str, beside: str, see: str, own: Sequence[str] = ()) -> Exp
         id=f"{page}.longer",
         title=f"Trained on {LENGTHS[0]} characters, read on up to {LENGTHS[-1]}",
         alt=f"The loss on the same characters as the context before them grows. {see} Solid lines are means with all "
-        "of the context, bands one standard deviation over seeds. Dashed lines are the same models with attention cut "
-        "to the training window: what parts solid from dashed is the doing of far keys. Thin gray lines are the other "
-        "methods; point at one for its numbers. The upright line can be dragged to another context, the end of the "
-        "orange line to another method.",
+        f"of the context, bands one standard deviation over {len(RESULTS['seeds'])} seeds. Dashed lines are the same "
+        "models with attention cut to the training window: what parts solid from dashed is the doing of far keys. Thin "
+        "gray lines are the other methods; point at one for its numbers. The upright line can be dragged to another "
+        "context, the end of the orange line to another method.",
         readout="{whole} · cut {cut:.2f} · {beside} {loss:.2f}",
         handles={"context": "length", "beside": "beside"},
         **({"method": slider(names, label="method")} if several else {}),

@@ -29,7 +29,7 @@ KEPT = ROOT / ".venv-colab"
 PYTHON = KEPT / "bin" / "python"
 FAKE_COLAB = 'import sys, types\nsys.modules["google.colab"] = types.ModuleType("google.colab")'
 ADDRESS = labs.address()
-LABS = [path.stem for path in labs.sources()]
+LABS = [path.parent.name for path in labs.sources()]
 
 
 def command(*words, **options):
