@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 #: room: (its files, the most lines that they may have together). A file is counted in the first room that names it. The
-#: sources of labs, which become notebooks, are in none.
+#: sources of labs, and the command that writes their notebooks, have no limit.
 ROOMS = {
     "labs": (["book/*/lab.py", "book/_tools/labs.py"], math.inf),
     "tests": (["tests/**/*", "book/*/test_*.py", "conftest.py"], 14500),

@@ -167,13 +167,14 @@ def test_a_wheel_made_from_the_sdist_holds_everything_and_works(tmp_path):
     shutil.unpack_archive(build("wheel", *unpacked.iterdir()), wheel, "zip")
     wanted = {path.relative_to(tree) for path in (tree / "posenc").rglob("*") if path.is_file()}
     wanted |= {Path("posenc", path.relative_to(tree)) for path in (tree / "results").glob("*.*")}
-    chapters = [tree / "book" / "__init__.py", *(tree / "book").glob("[a-z]*/*.py")]
+    chapters = [tree / "book" / "__init__.py", *(tree / "book").glob("[a-z]*/*.[pj]*")]
     chapters = [path for path in chapters if path.name != "lab.py" and not path.name.startswith("test_")]
     wanted |= {Path("posenc/chapters", path.relative_to(tree / "book")) for path in chapters}
     held = {path.relative_to(wheel) for path in wheel.rglob("*") if path.parts[len(wheel.parts)] == "posenc"}
     assert {path for path in held if (wheel / path).is_file()} == wanted and Path("posenc/py.typed") in wanted
     code = f"import sys; sys.path.insert(0, {str(wheel)!r}); import posenc; "
     code += "from posenc.lab.explore import STATIC; from posenc.lab.experiments import load_results; "
-    code += "from posenc.chapters.rope.figures import rotation_invariance; "
+    code += "from posenc.chapters import load_live; load_live('sticks').data(); "
+    code += "import posenc.chapters.practice.facts, posenc.chapters.errata.later, posenc.chapters.rope.figures; "
     code += "print(posenc.__file__, len(load_results('flipflop')['methods']), *STATIC.iterdir())"
     assert python(code).startswith(str(wheel))

@@ -96,7 +96,7 @@ class Reads:
         read = dict.fromkeys(self.names, False)
         paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         if self.others:
-            paths += [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("book/[a-z]*/*.py")]
+            paths += [*ROOT.glob("posenc/**/*.py"), *ROOT.glob("book/[a-z]*/[!t]*.py")]
         return {name: True for path in paths if path and (name := inside(path))} | read
 
 

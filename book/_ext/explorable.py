@@ -86,7 +86,7 @@ class LiveDirective(SphinxDirective):
         from posenc.chapters import load_live
         from posenc.lab.explore.page import script_json
 
-        for pattern in ("posenc/**/*.py", "book/[a-z]*/*.py", "results/*.json"):
+        for pattern in ("posenc/**/*.py", "book/[a-z]*/[!t]*.py", "results/*.json"):
             for path in ROOT.glob(pattern):
                 self.env.note_dependency(str(path))
         name, *more = self.arguments

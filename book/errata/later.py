@@ -3,13 +3,14 @@ r"""Mistakes in circulation, from scaled RoPE on: a check for each row, as `erra
 import functools
 import json
 import math
+from pathlib import Path
 
 import torch
 
 from posenc import alibi, rope, scaling, stickbreaking
 from posenc.chapters.errata.facts import check, lane_rises, rises, tiny
 from posenc.lab.experiments import load_results
-from posenc.lab.write import ROOT, normal
+from posenc.lab.write import normal
 from posenc.several.exposb import band, fade, gain
 
 TRAINED, LONGEST = 4096, 32768  # positions
@@ -17,7 +18,7 @@ TRAINED, LONGEST = 4096, 32768  # positions
 
 def recent_models() -> list:
     """The rows from 2024 on in the book's table of shipped models."""
-    rows = json.loads((ROOT / "book" / "practice" / "shipped_models.json").read_text("utf-8"))["rows"]
+    rows = json.loads((Path(__file__).parents[1] / "practice" / "shipped_models.json").read_text("utf-8"))["rows"]
     return [row for row in rows if row["year"] >= 2024]
 
 

@@ -17,7 +17,7 @@ PEAK = 3.0  # the largest score stands this high; the others are noise of spread
 # ------------------------------------------------------------------------------------------------------ online softmax
 
 
-def online_update(m, l, acc, scores, values):  # noqa: E741, the letters of the paper
+def online_update(m, l, acc, scores, values):
     r"""Take one block of keys into a softmax that is not yet divided.
 
     m, l, acc: 0-d, the running maximum, the sum of exp(score - m), the sum of exp(score - m) * value; they start at
@@ -58,7 +58,7 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
     states = [(zero - math.inf, zero, zero)]
     for a in range(0, seen, block):
         states.append(update(*states[-1], scores[a : a + block], values[a : a + block]))
-    m, l, acc = states[-1]  # noqa: E741
+    m, l, acc = states[-1]
     was = states[max(done - 1, 0)][0]
     factor = _finite((was - m).exp()) if done > 1 else math.nan
     keys = list(range(KEYS))

@@ -66,9 +66,9 @@ def test_kernels_do_as_many_operations_as_the_page_counts(monkeypatch, name):
 def test_the_online_softmax_ends_at_the_softmax(block, peak):
     scores, values = figures.online_row(peak)
     assert scores.argmax() == peak
-    m, l, acc = torch.tensor([-math.inf, 0, 0], dtype=torch.float64)  # noqa: E741
+    m, l, acc = torch.tensor([-math.inf, 0, 0], dtype=torch.float64)
     for s, v in zip(scores.split(block), values.split(block)):
-        m, l, acc = figures.online_update(m, l, acc, s, v)  # noqa: E741
+        m, l, acc = figures.online_update(m, l, acc, s, v)
     assert_close(acc / l, torch.softmax(scores, -1) @ values)
     assert_close(m + l.log(), scores.logsumexp(-1))
 

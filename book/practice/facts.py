@@ -1,6 +1,7 @@
 r"""What the chapter on position in practice computes behind its prose: models, tables, and frozen losses."""
 
 import json
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,11 +11,11 @@ from matplotlib.patches import Rectangle
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS
 from posenc.lab.train import build, settings_for
-from posenc.lab.write import ROOT, finish, pm, stirred, table
+from posenc.lab.write import finish, pm, stirred, table
 from posenc.methods import METHODS
 
 #: The shipped models: {"as_of": date, "rows": a model each}.
-MODELS = json.loads((ROOT / "book" / "practice" / "shipped_models.json").read_text("utf-8"))
+MODELS = json.loads(Path(__file__).with_name("shipped_models.json").read_text("utf-8"))
 FROZEN = load_results("practice")
 SAME = 1e-9  # relative differences below this are rounding
 #: column of shipped_models.json -> its head

@@ -27,7 +27,7 @@ def index_of(family, layout, seconds=None, tokens_per_second=1):
     class Model(torch.nn.Module):
         get_vision_position_ids = family.get_vision_position_ids
 
-        class config:  # noqa: N801
+        class config:
             vision_config = SimpleNamespace(spatial_merge_size=1, tokens_per_second=tokens_per_second)
 
     kinds = [0 if isinstance(part, int) else 1 if part[0] == 1 else 2 for part in layout]

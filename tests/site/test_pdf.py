@@ -13,8 +13,8 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "book" / "_tools"))
 
-import offline  # noqa: E402
-import pdf  # noqa: E402
+import offline
+import pdf
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

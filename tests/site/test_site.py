@@ -19,9 +19,9 @@ from conftest import ROOT, SITE, built_pages
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
-import bundle  # noqa: E402
-import mathml  # noqa: E402
-import site_parts  # noqa: E402
+import bundle
+import mathml
+import site_parts
 
 PAGES = built_pages("book", "notebooks") or ["book/intro/index.html"]
 

@@ -66,7 +66,7 @@ def test_long_rows_keep_their_precision():
 def fla():
     """fla-core's naive_stickbreaking_attn, from its own file: the package around it looks for a GPU first."""
     if sys.platform != "linux":
-        pytest.skip("fla-core is installed on Linux only (requirements.txt)")
+        pytest.skip("fla-core is installed on Linux only (tests/requirements.txt)")
     package = importlib.util.find_spec("fla").submodule_search_locations[0]
     spec = importlib.util.spec_from_file_location("naive", f"{package}/ops/stickbreaking_attn/naive.py")
     module = importlib.util.module_from_spec(spec)
