@@ -3,12 +3,9 @@ r"""The book as a stranger's phone gets it: Lighthouse's scores.
     make measure                                                # all of it; needs Node 18.16 or newer and Chromium
     python benchmarks/published_page.py --pages rope --runs 1   # a quick look at one page: what costs
 
-The site is served on this machine as GitHub Pages does, and no name but 127.0.0.1 resolves in the browser.
-Lighthouse: each score and each metric is the median of the runs, each by itself; "lost" are the audits that a run did
-not pass. Times are simulated by Lighthouse: a slow 4G line and a processor four times slower for `mobile`, a fast line
-and this processor for `desktop`.
-Prints what it measured, as JSON. Measure on a quiet machine: whatever else runs is in every time. Bytes and requests
-are no measurement: tests/site/test_site.py holds every page to them.
+The site is served as GitHub Pages does, and no name but 127.0.0.1 resolves in the browser. Each score is the median of
+the runs; "lost" are the audits that a run did not pass. Lighthouse simulates a slow 4G line and a slow processor for
+`mobile`, a fast line and this processor for `desktop`: measure on a quiet machine.
 """
 
 import functools
@@ -33,15 +30,7 @@ SITE = Path(__file__).resolve().parents[1] / "_build" / "html"
 LIGHTHOUSE = "lighthouse@12.8.2"  # scores of two major versions can't be compared: take a new one, and measure anew
 
 PAGES = ("index", "rope", "sinusoidal")  # where readers land, a chapter as they are, the heaviest
-PRESETS = ("mobile", "desktop")
 SCORES = ("performance", "accessibility", "best-practices", "seo")
-METRICS = {
-    "FCP": "first-contentful-paint",
-    "LCP": "largest-contentful-paint",
-    "TBT": "total-blocking-time",
-    "CLS": "cumulative-layout-shift",
-    "SI": "speed-index",
-}
 INSIDE = [*BROWSER_ARGS, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
@@ -61,9 +50,9 @@ class Host(http.server.SimpleHTTPRequestHandler):
         if kind.startswith(("text/", "application/json", "image/svg")):
             content = gzip.compress(content, 6, mtime=0)
             self.send_header("Content-Encoding", "gzip")
-        headers = {"Content-Type": kind, "Cache-Control": "max-age=600", "Content-Length": str(len(content))}
-        for name, value in headers.items():
-            self.send_header(name, value)
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "max-age=600")
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
 
@@ -88,27 +77,14 @@ def lighthouse(url: str, preset: str, chromium: str) -> dict:
 
 
 def summary(reports: list[dict]) -> dict:
-    r"""The median of each score and metric over the runs, and the titles of audits that any run did not pass."""
+    r"""The median of each score over the runs, and the titles of audits that any run did not pass."""
     lost = set()
     for report, key in itertools.product(reports, SCORES):
         for audit in (report["audits"][ref["id"]] for ref in report["categories"][key]["auditRefs"]):
             if audit["score"] is not None and audit["score"] < 0.9:
                 lost.add(f"{audit['title']} [{audit['id']}] {audit.get('displayValue', '')}".strip())
-    scores = {key: [100 * report["categories"][key]["score"] for report in reports] for key in SCORES}
-    metrics = {key: [report["audits"][long]["numericValue"] for report in reports] for key, long in METRICS.items()}
-    return {
-        "scores": {key: round(statistics.median(values)) for key, values in scores.items()},
-        "metrics": {key: round(statistics.median(values), 4) for key, values in metrics.items()},
-        "lost": sorted(lost),
-    }
-
-
-def measure(base: str, pages: list[str], runs: int, chromium: str) -> dict:
-    r"""{page: {"mobile", "desktop"}} of the site served at `base`."""
-    out = {page: {} for page in pages}
-    for name, preset in tqdm(list(itertools.product(pages, PRESETS)), desc="Lighthouse"):
-        out[name][preset] = summary([lighthouse(base + name, preset, chromium) for _ in range(runs)])
-    return out
+    scores = {key: statistics.median(100 * report["categories"][key]["score"] for report in reports) for key in SCORES}
+    return {"scores": scores, "lost": sorted(lost)}
 
 
 OPTIONS = {
@@ -127,7 +103,9 @@ def main() -> None:
         raise SystemExit("Node.js 18.16 or newer (npx) and Chromium are needed: install them, or set CHROME_PATH")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Host, directory=str(SITE)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    found = measure(f"http://127.0.0.1:{server.server_port}/", pages, options.runs, chromium)
+    found, base = {}, f"http://127.0.0.1:{server.server_port}/"
+    for page, preset in tqdm(list(itertools.product(pages, ("mobile", "desktop"))), desc="Lighthouse"):
+        found[f"{page}, {preset}"] = summary([lighthouse(base + page, preset, chromium) for _ in range(options.runs)])
     print(json.dumps(found, indent=1))
 
 

@@ -13,7 +13,7 @@ from posenc.chapters.cope.facts import SOLVED
 from posenc.chapters.fox.figures import ALL_OPEN, SHUT, TOKENS, line_of_gates, weights_of
 from posenc.lab.experiments import ignores_far, judge, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import AMOUNT, HIDDEN, plot_by_position
-from posenc.lab.write import finish, pm, signed_pm, table, typeset
+from posenc.lab.write import finish, pm, signed_pm, table
 
 CHAPTER, AFTER = 50, 10  # tokens of a chapter, and of the next one so far
 TITLE_LOGIT = 4.0  # by how much the chapter's title, its first token, fits the query better than the rest
@@ -274,26 +274,6 @@ def check_puzzles() -> None:
         became[task] = judge(changes, results["tolerance"], found["predictions"]["fox"]["claim"])
         assert task == "selective_copy" or max(mean(inside), mean(outside)) < SOLVED
     assert became == {"flipflop": "came true", "counting": "came true", "selective_copy": "not decided"}
-
-
-def pro_table():
-    r"""The parts of the Pro block, each added alone and each left out: losses, and what became of each prediction."""
-    results = load_results("foxpro")
-    first, *_, last = results["lengths"]
-    head = ["", f"loss at {first}", f"at {last}, whole", f"at {last}, cut to {first} keys"]
-    rows = []
-    for arm, runs in results["methods"].items():
-        rows.append([results["arms"][arm], *ends(runs), pro_change(results["predictions"].get(arm))])
-    return table([*head, "loss at the training length, against; 95%; predicted"], rows)
-
-
-def pro_change(found):
-    r"""By how much an arm's loss lies from what it is compared with, in words; nothing for an arm without a claim."""
-    if found is None:
-        return ""
-    low, mean, high = (typeset(f"{found[key]:+.3f}") for key in ("low", "mean", "high"))
-    became = {"held": "came true", "open": "not decided"}.get(found["outcome"], found["outcome"])
-    return f"{mean} against {found['against']} ({low} to {high}); {found['claim']}: {became}"
 
 
 # ----------------------------------------------------------------------------------------------------------- precision
