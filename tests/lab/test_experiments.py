@@ -268,18 +268,20 @@ def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_p
     def numbers(sweep, arm, seed, settings):
         if arm.startswith("rope lr=0.0015"):
             raise FloatingPointError("diverged")
-        score = {0.003: 2.0, 0.006: 1.0}.get(settings.lr, 3.0) - settings.own / 1000 + seed / 1000
+        score = {0.003: 2.0, 0.006: 1.0}.get(settings.lr, 3.0) - {10: 0.01, 100: 0.1}.get(settings.own, 0) + seed / 1000
         return {"score": score if arm.startswith("t5") else 1.0, "scores": {"32": 1.0}}
 
     trained = pretend(monkeypatch, numbers)
     main(["rates", "masked", "--preset", "nano", "--methods", "rope", "t5", "--out", str(rates)])
-    assert len(trained) == 2 * (3 + 9 + 1) and {seed for _, seed, _ in trained} == {100, 101}
+    assert len(trained) == 2 * (3 + 7) and {seed for _, seed, _ in trained} == {100, 101}
     assert {settings.held_back for *_, settings in trained} == {16000}
     found = read(rates)
     assert found["choice"] == {"rope": {"lr": 0.003, "own": 1.0}, "t5": {"lr": 0.006, "own": 100.0}}
-    assert found["ties"] == ["rope"] and found["at_edge"] == {"t5": ["own"]}  # a rate beyond .006 was tried
+    assert found["ties"] == ["rope"] and not found["at_edge"]
+    tried = [(trial["lr"], trial["own"]) for trial in found["arms"]["t5"]["trials"]]
+    assert tried[3:] == [(0.006, 10), (0.006, 100), (0.012, 100), (0.006, 1000)]  # its own, then beyond both ends
     (diverged,) = (trial for trial in found["arms"]["rope"]["trials"] if trial["mean"] is None)
-    assert diverged["lr"] == 0.0015 and found["arms"]["t5"]["trials"][5]["mean"] == pytest.approx(1.0905)
+    assert diverged["lr"] == 0.0015 and found["arms"]["t5"]["trials"][4]["mean"] == pytest.approx(1.0005)
 
     trained.clear()
     main(sweep_command(out, "--rates", str(rates), name="masked", arms=["rope", "t5"]))

@@ -44,7 +44,7 @@ ONCE = ("parameters", "sample", "sample_long")  # what stands once for all seeds
 
 FACTORS = (0.5, 1, 2)  # on the preset's learning rate
 BEYOND = 4  # how many more, where the best stands at an end
-OWN = (1, 10, 100)  # on that of an encoding's own parameters, which the first is a part of
+OWN = (1, 10, 100)  # on that of an encoding's own parameters, at the best rate of the others
 SEEDS = (100, 101)  # of no sweep
 HELD_BACK = 16_000  # characters, of text
 MEASURED = {
@@ -254,14 +254,17 @@ def run_rates(name, preset, methods, out: Path, command, *, device="cpu", change
     r"""Train every arm of a sweep at each rate with two seeds of its own, and write the scores and choices to `out`.
 
     The cells are kept and gone on with as `run_sweep`'s are. A score is `measures.validation`; the choice is the least
-    mean over seeds, in a tie the rate nearest the preset's. Where it is the least or the greatest rate, one more beyond
-    it is tried, by the first process, until it is neither, or `BEYOND` are. A run that diverges has no score.
+    mean over seeds, in a tie what was tried first. The first process goes on: at the best rate it tries the factors on
+    an encoding's own parameters, and beyond what is the least or greatest tried, until it is neither, or `BEYOND` are
+    tried. A run that diverges has no score.
     Arguments and errors: as `run_sweep`.
     """
     sweep, arms = chosen(name, methods, out)
     kept = {"held_back": HELD_BACK} if sweep.task in MEASURED else {}
     settings = settings_for(preset, sweep.task, **sweep.changes | (changes or {}) | kept)
-    trials = {arm: grid(*made(sweep, arm), sweep.task, settings) for arm in arms}
+    factors = sorted(FACTORS, key=lambda factor: abs(math.log(factor)))
+    trials = {arm: [{"lr": settings.lr * factor, "own": 1.0} for factor in factors] for arm in arms}
+    learn = {arm for arm in arms if has_own(*made(sweep, arm), sweep.task, settings)}
     facts = provenance(f"rates_{name}", preset, settings, command) | on(device)
 
     def scored(alone: bool) -> dict | None:
@@ -284,11 +287,10 @@ def run_rates(name, preset, methods, out: Path, command, *, device="cpu", change
     tried = scored(alone=False)
     if tried is None:
         return
-    for _ in range(BEYOND):
-        further = [arm for arm, values in tried.items() if "lr" in values["at_edge"]]
-        for arm in further:
-            trials[arm].append(beyond(tried[arm]))
-        tried = scored(alone=True) if further else tried
+    for _ in range(1 + BEYOND):
+        further = {arm: beyond(values, arm in learn) for arm, values in tried.items()}
+        trials = {arm: [*trials[arm], *more] for arm, more in further.items()}
+        tried = scored(alone=True) if any(further.values()) else tried
     results = facts | {
         "task": sweep.task,
         "question": f"With which learning rates does each arm of the sweep {name} do best?",
@@ -305,19 +307,20 @@ def run_rates(name, preset, methods, out: Path, command, *, device="cpu", change
         print(f"{arm}: {values['choice'] or 'every run diverged'}{', a tie' if values['ties'] else ''}")
 
 
-def grid(method, options: dict, task: str, settings: Settings) -> list[dict]:
-    """The rates to try, the preset's first; `own` only where the encoding has parameters of its own."""
+def has_own(method, options: dict, task: str, settings: Settings) -> bool:
+    """Whether an encoding brings parameters of its own."""
     model, shared = build(method, settings, task, options=options), build("nope", settings, task)
-    owns = OWN if len(list(model.parameters())) > len(list(shared.parameters())) else OWN[:1]
-    factors = sorted(FACTORS, key=lambda factor: abs(math.log(factor)))
-    return [{"lr": settings.lr * factor, "own": float(own)} for own in owns for factor in factors]
+    return len(list(model.parameters())) > len(list(shared.parameters()))
 
 
-def beyond(values: dict) -> dict:
-    """The trial one step beyond a choice that stands at an end of its arm's learning rates."""
+def beyond(values: dict, own: bool) -> list[dict]:
+    """The trials that follow from an arm's choice: factors on its own parameters, or one step beyond an end."""
     choice = values["choice"]
-    least = choice["lr"] == min(trial["lr"] for trial in values["trials"])
-    return choice | {"lr": choice["lr"] / 2 if least else choice["lr"] * 2}
+    if choice and own and all(trial["own"] == 1 for trial in values["trials"]):
+        return [choice | {"own": float(factor)} for factor in OWN[1:]]
+    least = choice and choice["lr"] == min(trial["lr"] for trial in values["trials"])
+    steps = {"lr": 0.5 if least else 2.0, "own": 10.0}
+    return [choice | {key: choice[key] * steps[key]} for key in values["at_edge"]]
 
 
 def called(arm: str, trial: dict) -> str:
@@ -338,7 +341,7 @@ def choose(trials: list[dict], found: list[list[dict]]) -> dict:
     r"""The choice among trials of one arm, with every score.
 
     found: for each trial its cells over seeds. Returns: {"choice": {"lr", "own"} or None, "ties": the other trials of
-    the same mean, "at_edge": those of "lr" and "own" whose choice is the last tried, so that one beyond may be better,
+    the same mean, "at_edge": those of "lr" and "own" whose choice is an end of what was tried, but for an "own" of 1,
     "trials": [{"lr", "own", "scores", "mean", "diverged"}]}.
     """
     rows = []
@@ -351,7 +354,7 @@ def choose(trials: list[dict], found: list[list[dict]]) -> dict:
     best = [trial for trial, row in zip(trials, rows) if means and row["mean"] == min(means)]
     choice = best[0] if best else None
     tried = [trial["lr"] for trial in trials]
-    edges = {"lr": [min(tried), max(tried)], "own": [OWN[-1]]}
+    edges = {"lr": {min(tried), max(tried)}, "own": {max(trial["own"] for trial in trials)} - {1}}
     at_edge = [key for key, ends in edges.items() if choice and choice[key] in ends]
     return {"choice": choice, "ties": best[1:], "at_edge": at_edge, "trials": rows}
 

@@ -129,6 +129,13 @@ def volume_facts(settings):
     return facts | {"tests": {str(n): f"context {n}" for n in settings.lengths}}
 
 
+def own_numbers(model):
+    """{"own": {parameter: a row a layer}} of an encoding that learns a few numbers a layer, such as RSE's penalty."""
+    layers = [dict(block.attention.encoding.named_parameters()) for block in model.blocks]
+    few = [name for name, value in layers[0].items() if value.numel() <= 16]
+    return {"own": {name: [layer[name].tolist() for layer in layers] for name in few}} if few else {}
+
+
 def measure_masked(model, settings):
     losses = measures.masked_losses(model, settings)
     return {"scores": {str(n): value for n, value in zip(losses["lengths"], losses["loss"])}}
