@@ -12,7 +12,7 @@ TESTED := .venv/tests
 # Everything runs as a module: the scripts beside this Python do not start where the folder's name holds a space.
 PY := .venv/bin/python
 STEP := $(PY) book/_tools/step.py
-BOOK := $(PY) -c 'from jupyter_book.cli.main import main; main()' build .
+BOOK := $(PY) -c 'import sys; sys.path.insert(0, "book/_ext"); import warm; warm.start(); from jupyter_book.cli.main import main; main()' build .
 # One hash seed, so that each run is the same run; the next free test goes to the worker that is free.
 PYTEST := PYTHONHASHSEED=0 OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(WORKERS) --dist worksteal
 PLACES := embed rotate bias weigh several

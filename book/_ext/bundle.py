@@ -331,8 +331,7 @@ def digest() -> str:
     return out.hexdigest()
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.add_config_value("bundle_digest", digest(), "html")
     app.connect("html-page-context", link, priority=900)
     app.connect("build-finished", finish, priority=900)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

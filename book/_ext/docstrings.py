@@ -173,4 +173,3 @@ def setup(app: Sphinx):
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("source-read", write_methods)
     app.connect("autodoc-process-docstring", process)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,5 +1,5 @@
-r"""Pages are executed, and the states of explorables computed, ahead of the reading, on all cores: in processes forked
-from one that has torch, posenc and matplotlib at hand.
+r"""Pages are executed, and the states of explorables computed, ahead of the reading, on all cores, in processes
+forked from the one that `warm` starts.
 
 What they print goes to the execution cache, where the reading finds it. Beside it, `reads.json` holds for each page and
 figure the files of this project that it has read: modules that it has imported, results, sources that it shows, folders
@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
+import warm
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from myst_nb.core.read import read_myst_markdown_notebook
@@ -33,8 +34,6 @@ from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[2]
 READ = ("posenc", "book", "results", "benchmarks")  # folders whose files a page may read
-AT_HAND = ["torch", "posenc", "posenc.chapters", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "nbclient"]
-AT_HAND += ["ipykernel.inprocess.manager", "debugpy", "jupyter_cache", "myst_nb.core.read", "sphinx.application"]
 logger = logging.getLogger(__name__)
 
 
@@ -276,10 +275,7 @@ class Pages:
         self.forget()
         if not jobs:
             return
-        os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-        os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # the debugger's warnings
         forking = multiprocessing.get_context("forkserver")
-        forking.set_forkserver_preload(AT_HAND)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         with forking.Pool(min(len(jobs), cores), maxtasksperchild=1) as pool:
             for done in pool.imap_unordered(work, jobs):
@@ -305,17 +301,15 @@ def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
 
 
 def configure(app: Sphinx, config) -> None:
-    os.environ["POSENC_BOOK"] = "1"  # displayed explorables use the site's player
-    os.environ["IPYTHONDIR"] = str(Path(app.doctreedir).parent / ".ipython")
+    warm.start()
     folder_of(app).mkdir(parents=True, exist_ok=True)
     config.nb_execution_cache_path = str(folder_of(app))
     if os.environ.get("LABS") == "1":
         config.nb_execution_excludepatterns = []
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     gc.set_threshold(50_000, 20, 20)  # a book's trees are millions of objects: the search for cycles took a fifth
     app.connect("config-inited", configure)
     app.connect("env-get-outdated", find_stale)
     app.connect("env-before-read-docs", execute_ahead)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -206,10 +206,9 @@ def write_player(app: Sphinx) -> None:
         shutil.copyfile(script, out / "live" / script.name)
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.add_directive("explorable", ExplorableDirective)
     app.add_directive("live", LiveDirective)
     app.connect("builder-inited", write_player)
     app.connect("html-page-context", add_player)
     app.connect("build-finished", write_files)
-    return {"version": "3", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -73,6 +73,5 @@ def link(node: nodes.Text, missing: dict, patterns: dict, page: str, linked: set
         node.parent.replace(node, [*parts, nodes.Text(text[end:])])
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.connect("doctree-read", link_first_uses)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -105,6 +105,5 @@ def visit_display(self, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("temml", (visit_inline, None), (visit_display, None))
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

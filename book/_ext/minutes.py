@@ -99,10 +99,9 @@ def write(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         time.replace_self(nodes.Text(f"{total / 60:.1f}" if time["unit"] == "hours" else str(total)))
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     for unit in ("minutes", "hours"):
         app.add_role(unit, TimeRole())
     app.connect("doctree-read", count, priority=900)  # as paperwork.py and glossary.py leave the page
     app.connect("env-updated", find_changed)
     app.connect("doctree-resolved", write)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

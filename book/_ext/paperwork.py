@@ -60,6 +60,5 @@ def fold(app: Sphinx, doctree: nodes.document) -> None:
         block.parent.insert(block.parent.index(block) + 1, nodes.raw("", markup, format="html"))
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.connect("doctree-read", fold)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

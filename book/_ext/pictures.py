@@ -56,6 +56,5 @@ def place_images(app: Sphinx, pagename, templatename, context, doctree) -> None:
     context["body"] = re.sub(r"<img\b[^>]*>", mend, context.get("body") or "")
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.connect("html-page-context", place_images)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

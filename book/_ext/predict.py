@@ -160,7 +160,6 @@ def find_figures(app, doctree) -> None:
             figure["classes"].append("explorable-waits")
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.add_directive("predict", PredictDirective)
     app.connect("doctree-read", find_figures)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

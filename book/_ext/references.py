@@ -35,4 +35,3 @@ def setup(app):
     pybtex.plugin.register_plugin("pybtex.style.formatting", "book", BookStyle)
     # It asks each installed package for its plugins at each citation: 16 ms, some thousand times.
     pybtex.plugin.find_plugin = functools.cache(pybtex.plugin.find_plugin)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -234,7 +234,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         (out / old).write_text(template.render(to=to), "utf-8")
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
     app.add_directive("lab", LabDirective)
     app.connect("config-inited", set_base)
@@ -244,4 +244,3 @@ def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", arrange, priority=600)
     app.connect("html-collect-pages", lost)
     app.connect("build-finished", finish, priority=950)  # after bundle.py
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -95,6 +95,5 @@ class NumberRole(SphinxRole):
         return [nodes.reference("", words, refuri=address, classes=["number"], reftitle=f"{source}: {said}")], []
 
 
-def setup(app: Sphinx) -> dict:
+def setup(app: Sphinx) -> None:
     app.add_role("r", NumberRole())
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
