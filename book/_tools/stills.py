@@ -12,7 +12,6 @@ from pathlib import Path
 from posenc.chapters import all_explorables, load
 from posenc.lab.explore import BROWSER_ARGS, STATIC, Explorable, find_chromium
 from posenc.lab.explore.arrays import same_fingerprint
-from posenc.lab.explore.declaration import PICTURES
 from posenc.lab.explore.page import PICTURE_WIDTH, escape
 
 STATE = re.compile(r'data-posenc-state="([^"]*)"')
@@ -29,12 +28,6 @@ def stale() -> dict[str, str]:
         elif not same_fingerprint(state[1], e.fingerprint()):
             complaints[id] = f"{id}: {path.name} shows another state; {run}"
     return complaints
-
-
-def orphans() -> list[str]:
-    r"""One line for each committed picture that belongs to no explorable."""
-    owned = {e.picture() for e in all_explorables().values()}
-    return [f"{path.name} belongs to no explorable; delete it" for path in sorted({*PICTURES.glob("*.svg")} - owned)]
 
 
 def draw(explorables: Iterable[Explorable]) -> Iterable[Path]:

@@ -50,25 +50,10 @@ def test_scores_stand_over_their_test():
         assert [round(x) for x in drawn[label][0]] == [0, 1]
 
 
-def test_needle_writes_each_mean_into_its_cell():
-    results = load_results("needle")
-    axes = plots.plot_needle(results, "rope").axes[0]
-    written = {text.get_position(): text.get_text() for text in axes.texts}
-    seeds = [[*grid, cut] for grid, cut in zip(*(results["methods"]["rope"][key] for key in ("grid", "cut_row")))]
-    for row, columns in enumerate(zip(*seeds)):
-        for column, values in enumerate(zip(*columns)):
-            if values[0] is None:  # no needle fits
-                assert (column, row) not in written
-            else:
-                assert float(written[column, row]) == pytest.approx(statistics.mean(values), abs=0.00501)
-                assert axes.images[0].get_array()[row, column] == pytest.approx(statistics.mean(values))
-
-
 def test_an_unknown_name_is_named():
     for plot, given, words in (
         (plots.plot_short_long, {"methods": ["nopes"]}, "methods='nopes' .*'nope'"),
         (plots.plot_short_long, {"highlight": "ropes"}, "highlight='ropes' .*'rope'"),
-        (plots.plot_needle, {"method": "rop"}, "method='rop'"),
         (plots.plot_parts, {"names": {"ropes": ""}}, "'ropes'.*'rope'"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -80,7 +65,7 @@ def test_an_unknown_name_is_named():
 @pytest.mark.weekly
 def test_the_figures_of_all_experiments_are_written_and_none_is_left_open(tmp_path):
     plt.close("all")
-    assert len(plots.write_figures(tmp_path)) > 12 and plt.get_fignums() == []
+    assert len(plots.write_figures(tmp_path)) > 9 and plt.get_fignums() == []
 
 
 def test_a_stack_moves_no_more_than_it_must():

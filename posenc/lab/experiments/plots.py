@@ -193,48 +193,6 @@ def plot_scores(results, columns=None, methods=None):
     return figure
 
 
-def plot_distance_and_keys(results, methods=None):
-    r"""What is added to the loss by an unseen distance alone, by more keys alone, and by both.
-
-    results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, bars of means over seeds with
-    one standard deviation.
-    """
-    methods = choose(results, methods)
-    figure, axes = blank_figure(4.4, 2.7)
-    looks = (("distance alone", 0, -1, "", "0.75"), ("keys alone", -1, 0, "//", "0.55"), ("both", -1, -1, "", "0.2"))
-    for index, name in enumerate(methods):
-        grid = numpy.array(results["methods"][name]["distance_and_keys"])  # [seeds, keys, gaps]
-        added = grid - grid[:, :1, :1]
-        for place, (words, keys, gap, hatch, shade) in enumerate(looks):
-            mean, spread = mean_spread(added[:, keys, gap])
-            style = {"color": shade, "hatch": hatch, "edgecolor": "white"}
-            label = words if index == 0 else None
-            axes.bar(index + (place - 1) * 0.27, mean, 0.25, yerr=spread, capsize=2, label=label, **style)
-    axes.axhline(0, color="0.3", linewidth=0.8)
-    axes.set_xticks(range(len(methods)), [folded(title(name), 8) for name in methods])
-    axes.set_ylabel("added to the loss,\nnats per character")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    return figure
-
-
-def plot_context_cut(results, methods=None):
-    r"""Loss at the longest context against how many keys each query may see.
-
-    results: from `load_results("train_short_test_long")`. Returns: a matplotlib figure, means over seeds with bars.
-    """
-    methods = choose(results, methods)
-    figure, axes = blank_figure(4.4, 3.2)
-    for name in methods:
-        mean, spread = mean_spread(results["methods"][name]["context_cut"])
-        axes.errorbar(results["cuts"], mean, spread, capsize=2, markersize=4, label=title(name), **look(name))
-    mark(axes, results["lengths"][0], "trained here")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(results["cuts"], [str(cut) for cut in results["cuts"]])
-    axes.set(xlabel="keys that a query may see", ylabel="loss, nats per character")
-    name_lines(axes)
-    return figure
-
-
 def plot_by_position(results, methods=None):
     r"""Loss by place in the longest test windows.
 
@@ -252,28 +210,6 @@ def plot_by_position(results, methods=None):
     axes.axvline(results["lengths"][0], color="0.6", linestyle=":", linewidth=1)
     axes.set(xlabel="place in the window, characters", ylabel="loss, nats per character")
     name_lines(axes)
-    return figure
-
-
-def plot_needle(results, method):
-    r"""Heat map of the share of wrong answers by context length and distance of the needle, for one method.
-
-    results: from `load_results("needle")`; method: one of them. Returns: a matplotlib figure, means over seeds, each
-    number written in its cell; the last row is the longest context with attention cut to the training length.
-    """
-    check_choice("method", method, list(results["methods"]))
-    values = results["methods"][method]
-    cells = numpy.array([[*grid, cut] for grid, cut in zip(values["grid"], values["cut_row"])], dtype=float).mean(0)
-    figure, axes = blank_figure(4.4, 2.1)
-    axes.imshow(cells, cmap=AMOUNT, vmin=0, vmax=1, aspect="auto")
-    for (row, column), value in numpy.ndenumerate(cells):
-        if not numpy.isnan(value):
-            color = "white" if value > 0.5 else "black"
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
-    contexts = results["contexts"]
-    axes.set_xticks(range(len(results["distances"])), results["distances"])
-    axes.set_yticks(range(len(contexts) + 1), [*contexts, f"{contexts[-1]}, cut"])
-    axes.set(xlabel="distance of the needle, tokens", ylabel="context, tokens", title=f"{title(method)}: share wrong")
     return figure
 
 
@@ -378,15 +314,12 @@ def write_figures(folder):
     text = results["train_short_test_long"]
     figures = {
         "train_short_test_long": plot_short_long(text),
-        "distance_and_keys": plot_distance_and_keys(text),
-        "context_cut": plot_context_cut(text),
         "by_position": plot_by_position(text),
         "language": plot_language(text, results["masked"]),
         "recall_by_pairs": plot_recall(results["recall"]),
         "sinusoidal_volume": plot_volume(results["sinusoidal_volume"]),
         "ablation_text": plot_parts(results["ablation_text"]),
     }
-    figures |= {f"needle_{name}": plot_needle(results["needle"], name) for name in results["needle"]["methods"]}
     figures |= {name: plot_scores(result) for name, result in results.items() if result["unit"].startswith("share")}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "posenc"}):  # text stays text
         for name, figure in figures.items():
