@@ -16,7 +16,7 @@ from posenc.methods import METHODS
 LENGTH, VOCABULARY, SHIFT = 24, 50, 100  # tokens, kinds of token, and how far all positions move
 SWAPPED = (3, 11)  # the two tokens of the past that change places
 NOTHING = 1e-9  # a change below this is rounding
-SHORT, LONG = 256, 1024  # tokens, where memory is measured
+SHORT, LONG = 128, 512  # tokens, where memory is measured
 
 
 def random_model(name: str, kind=Decoder, causal=True):

@@ -56,8 +56,9 @@ def wish(encoding, source, to_q, to_k):
 
 def evaluate(encoding, to_q, to_k) -> float:
     r"""The mean loss of ten batches that training does not see."""
+    source = torch.Generator().manual_seed(9)
     with torch.no_grad():
-        return sum(wish(encoding, torch.Generator().manual_seed(9), to_q, to_k).item() for _ in range(10)) / 10
+        return sum(wish(encoding, source, to_q, to_k).item() for _ in range(10)) / 10
 
 
 def learn(make_encoding, watch=None) -> tuple[float, float]:
