@@ -1,5 +1,5 @@
-r"""Pages are executed, and the states of explorables computed, ahead of the reading, on all cores, in processes
-forked from the one that `warm` starts.
+r"""Pages are executed, and the states of explorables computed, on all cores, in processes forked from the one that
+`warm` starts. Pages are read in the order in which they are done, meanwhile.
 
 What they print goes to the execution cache, where the reading finds it. Beside it, `reads.json` holds for each page and
 figure the files of this project that it has read: modules that it has imported, results, sources that it shows, folders
@@ -213,7 +213,7 @@ class Pages:
     def __init__(self, app: Sphinx, names: Iterable[str]) -> None:
         self.folder = folder_of(app)
         self.cache, self.record = get_cache(str(self.folder)), Record(self.folder)
-        self.notebooks, self.figures, self.stale = {}, set(), set()
+        self.notebooks, self.figures, self.needs, self.turn = {}, set(), {}, {}
         for name in names:
             path = Path(app.env.doc2path(name))
             text = path.read_text("utf-8")
@@ -221,7 +221,7 @@ class Pages:
             shown = re.findall(r"^`{3,}\{explorable\} (\S+)", text, re.MULTILINE) if markdown else []
             figures = {id for id in shown if not (self.states(id).exists() and self.record.fresh(id))}
             self.figures |= figures
-            self.stale |= {name} if figures else set()
+            self.needs[name] = figures
             left_out = any(path.relative_to(ROOT).match(each) for each in app.config.nb_execution_excludepatterns)
             if left_out or (markdown and "{code-cell}" not in text):
                 continue
@@ -233,7 +233,7 @@ class Pages:
                 self.record.entries[name]["text"] = short(text)
                 continue
             self.notebooks[name] = path, notebook, {"text": short(text), "cells": cells}
-            self.stale.add(name)
+            self.needs[name] = {name, *figures}
         self.record.write()
 
     def states(self, id: str) -> Path:
@@ -270,34 +270,46 @@ class Pages:
         pages = sorted(texts, key=lambda name: (-self.record.seconds(name), -len(texts[name][1])))
         return figures + [{name: texts[name]} for name in pages]
 
-    def run(self) -> None:
-        jobs, count = self.jobs(), 0
+    def start(self) -> None:
+        r"""Start all jobs; `turn` has each name's until `wait` has taken what came of it."""
+        jobs = self.jobs()
         self.forget()
         if not jobs:
             return
-        forking = multiprocessing.get_context("forkserver")
+        self.turn = {name: number for number, job in enumerate(jobs) for name in job}
+        self.all = len(self.turn)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        with forking.Pool(min(len(jobs), cores), maxtasksperchild=1) as pool:
-            for done in pool.imap_unordered(work, jobs):
-                for name, made, reads, seconds, wrong in done:
-                    count += 1
-                    if wrong:  # left to the reading, which says so
-                        logger.info("%s: %s", name, wrong)
-                    else:
-                        self.keep(name, made, reads, seconds)
-                    logger.info("executing pages... [%d of %d] %s", count, sum(map(len, jobs)), name)
-                self.record.write()
+        self.pool = multiprocessing.get_context("forkserver").Pool(min(len(jobs), cores), maxtasksperchild=1)
+        self.done = self.pool.imap_unordered(work, jobs)
+
+    def wait(self, page: str) -> None:
+        r"""Take what came of jobs until all is there that a page needs."""
+        while any(name in self.turn for name in self.needs.get(page, ())):
+            for name, made, reads, seconds, wrong in next(self.done):
+                if wrong:  # left to the reading, which says so
+                    logger.info("%s: %s", name, wrong)
+                else:
+                    self.keep(name, made, reads, seconds)
+                del self.turn[name]
+                logger.info("executing pages... [%d of %d] %s", self.all - len(self.turn), self.all, name)
+            self.record.write()
+            if not self.turn:
+                self.pool.terminate()
 
 
 def find_stale(app: Sphinx, env, added, changed, removed) -> list[str]:
     r"""Pages that Sphinx shall read again since a file that they ran on has changed."""
     now.cache_clear()
-    return sorted(Pages(app, (env.found_docs - added - removed)).stale)
+    pages = Pages(app, (env.found_docs - added - removed))
+    return sorted(name for name, needs in pages.needs.items() if needs)
 
 
 def execute_ahead(app: Sphinx, env, docnames: list[str]) -> None:
     now.cache_clear()
-    Pages(app, docnames).run()
+    pages = Pages(app, docnames)
+    pages.start()
+    docnames.sort(key=lambda page: max((pages.turn[name] for name in pages.needs[page]), default=-1))
+    app.connect("source-read", lambda app, page, source: pages.wait(page))
 
 
 def configure(app: Sphinx, config) -> None:

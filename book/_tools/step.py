@@ -32,7 +32,7 @@ class Screen:
 
     def __init__(self, label: str):
         self.label, self.status, self.start = label, "", time.monotonic()
-        self.stage, self.stage_start, self.last = "", self.start, self.start
+        self.stages, self.last = {}, self.start  # when each began: pages are read while others run
         self.terminal, self.over, self.lock = sys.stdout.isatty(), threading.Event(), threading.Lock()
 
     def read(self, line: str) -> None:
@@ -46,12 +46,11 @@ class Screen:
 
     def progress(self, stage: str, done: str, all: str | None, page: str) -> None:
         now, share = time.monotonic(), int(done) / int(all or 100)
-        if stage != self.stage:
-            self.stage, self.stage_start = stage, now
+        passed = now - self.stages.setdefault(stage, now)
         count = f"{done} of {all}" if all else f"{done} %"
         self.status = f"{stage}, {count} ({Path(page.removesuffix('/index')).stem[:24]})"
-        if 0 < share < 1 and now - self.stage_start > 2:
-            self.status += f", {duration((now - self.stage_start) * (1 - share) / share)} left"
+        if 0 < share < 1 and passed > 2:
+            self.status += f", {duration(passed * (1 - share) / share)} left"
 
     def tick(self) -> None:
         r"""Keep the line fresh until the command is over."""

@@ -130,14 +130,6 @@ def test_the_same_site_gives_the_same_pack(tmp_path, monkeypatch):
         assert {entry.date_time for entry in inside.infolist()} == {(2023, 11, 14, 22, 13, 20)}
 
 
-@pytest.mark.parametrize(
-    "start, named", [('<a href="gone.html">x</a>', "gone.html"), ('<a href="//cdn.example/x">x</a>', "//cdn.example/x")]
-)
-def test_a_pack_that_lacks_something_is_refused(tmp_path, start, named):
-    with pytest.raises(SystemExit, match=rf"book/start\.html.*{re.escape(named)}"):
-        offline.pack(write_site(tmp_path / "html", start=start), tmp_path / "a.zip")
-
-
 @pytest.mark.weekly
 @pytest.mark.browser
 def test_the_unpacked_book_opens_and_searches_from_disk(site, tmp_path, open_page):
