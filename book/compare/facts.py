@@ -4,8 +4,6 @@ Functions ending in `_table` return Markdown, those ending in `_numbers` {name: 
 what the prose around the numbers tells, so that a build fails whose results contradict it.
 """
 
-import importlib.resources
-
 import numpy as np
 
 from posenc.chapters.compare.figures import LEARNED, TEXT, losses
@@ -365,19 +363,3 @@ def check_nope():
     assert factorial("nope")[0].mean() == 0  # it reads no position
     assert 0.2 < saved("nope").mean() / rise("nope").mean() < 0.8  # only a part
     assert saved("alibi").mean() > 0  # hurt a little by what is far
-
-
-def files_table():
-    """The files to download, with the command, seeds and commit that made each."""
-    rows = []
-    names = [item.name for item in importlib.resources.files("posenc.results").iterdir()]
-    for name in sorted(name.removesuffix(".json") for name in names if name.endswith(".json")):
-        result = load_results(name)
-        about = result.get("question") or " ".join(result["definition"].split(". ")[0].split()).strip(".") + "."
-        seeds = result.get("seeds", ())
-        counts = sorted({len(arm.get("seeds", seeds)) for arm in result.get("methods", {}).values() if seeds})
-        said = " or ".join(map(str, counts or [len(seeds) or "–"]))
-        command = result["command"].replace("|", "\\|")
-        file = f"{{download}}`{name}.json <../../results/{name}.json>`"
-        rows.append([file, about, f"`{command}`", said, f"`{result['commit'][:10]}`"])
-    return table(["file", "what it asks", "command", "seeds", "commit"], rows)

@@ -5,6 +5,8 @@ fails whose results contradict it.
 """
 
 import functools
+import importlib.resources
+import re
 import textwrap
 from functools import partial
 
@@ -18,7 +20,7 @@ from posenc.lab.experiments import ONE_A_PLACE, load_results, plots, verdict
 from posenc.lab.train import Settings
 from posenc.lab.train.measures import fixed_batch
 from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
-from posenc.lab.write import say_all, set_up, table, typeset
+from posenc.lab.write import ROOT, say_all, set_up, table, typeset
 from posenc.methods import METHODS
 
 TEXT, MASKED, VOLUME = "train_short_test_long", "masked", "sinusoidal_volume"
@@ -277,3 +279,34 @@ def prediction_numbers() -> dict:
     words = {"held": "came true", "failed": "failed", "spread": "not decided"}
     counts = {name: tally.count(word) for name, word in words.items()}
     return {name: f"{count}" for name, count in (counts | {"all": sum(counts.values())}).items()}
+
+
+def read_by(name: str) -> str:
+    """Links to the chapters whose files name a frozen result: in quotes, or in a role of their text."""
+    names = "text|" * (name == TEXT) + name
+    read = re.compile(rf'"{name}"|\{{r\}}`[^`]*\b({names})\.')
+    files = (path for path in sorted((ROOT / "book").glob("[a-z]*/*")) if path.suffix in (".md", ".py"))
+    chapters = dict.fromkeys(path.parent.name for path in files if read.search(path.read_text("utf-8")))
+    return ", ".join(f"[{chapter}](../{chapter}/index.md)" for chapter in chapters)
+
+
+def files_table():
+    """Each frozen file to download: what it asks, what its numbers rest on, what made it, and who reads it."""
+    rows = []
+    names = (item.name for item in importlib.resources.files("posenc.results").iterdir())
+    for name in sorted(name.removesuffix(".json") for name in names if name.endswith(".json")):
+        result = load_results(name)
+        about = result.get("question") or " ".join(result["definition"].split(". ")[0].split()).strip(".") + "."
+        arms, seeds, settings = result.get("methods", {}), result.get("seeds", ()), result["settings"]
+        counts = sorted({len(arm.get("seeds", seeds)) for arm in arms.values() if seeds}) or [len(seeds) or "–"]
+        rates = "chosen" if "choice" in result or "rates" in result else "one for all" if "lr" in settings else "–"
+        if other := re.search(r"--rates results/rates_(\w+)\.json", result["command"]):
+            rates += f" on {other[1]}" * (other[1] != name)
+        text = result.get("unit", "").startswith("nats")
+        targets = f"{settings['windows'] * settings['targets']:,}" if text else "–"
+        drawn = "seeds, windows" if any("blocks" in arm for arm in arms.values()) else "seeds"
+        file = f"{{download}}`{name}.json <../../results/{name}.json>`"
+        made = f"`{result['command'].replace('|', chr(92) + '|')}` at `{result['commit'][:10]}`"
+        row = [len(arms) or "–", " or ".join(map(str, counts)), rates, targets, drawn if len(seeds) > 1 else "–"]
+        rows.append([file, about, *row, read_by(name) or "–", made])
+    return table(["file", "what it asks", "arms", "seeds", "rates", "targets", "interval", "pages", "made by"], rows)
