@@ -7,7 +7,7 @@ Chapter: One model, five encodings.
 """
 
 from posenc.encoding import Encoding
-from posenc.lab.experiments.sweeps import Sweep, measure_masked, measure_volume, own_numbers
+from posenc.lab.experiments.sweeps import Sweep, measure_masked, measure_volume, with_own
 from posenc.lab.train import settings_for
 from posenc.lab.train.tiny import encoding_maker
 
@@ -83,13 +83,13 @@ def as_run(arm, settings, causal):
     return make
 
 
-def measured(measure):
-    """`measure`, with what the encodings learned, and the size of each row of a table in the first layer."""
+def with_rows(measure):
+    """`measure`, and the size of each row of a table in the first layer, the root of its mean square."""
 
     def each(model, settings):
         table = getattr(model.blocks[0].attention.encoding.embed, "table", None)
         rows = {} if table is None else {"rows": table.detach().square().mean(-1).sqrt().tolist()}
-        return measure(model, settings) | own_numbers(model) | rows
+        return measure(model, settings) | rows
 
     return each
 
@@ -100,7 +100,7 @@ def sweep_of(objective: str, settings) -> Sweep:
     return Sweep(
         task="text" if causal else "masked",
         question="What do five encodings make of one model, at its training length and beyond?",
-        measure=measured(measure_volume if causal else measure_masked),
+        measure=with_own(with_rows(measure_volume if causal else measure_masked)),
         unit="nats per character" if causal else "nats per masked character",
         contrast=(str(settings.lengths[0]), str(settings.lengths[-1])),
         predictions=PREDICTIONS[objective],

@@ -129,11 +129,16 @@ def volume_facts(settings):
     return facts | {"tests": {str(n): f"context {n}" for n in settings.lengths}}
 
 
-def own_numbers(model):
-    """{"own": {parameter: a row a layer}} of an encoding that learns a few numbers a layer, such as RSE's penalty."""
-    layers = [dict(block.attention.encoding.named_parameters()) for block in model.blocks]
-    few = [name for name, value in layers[0].items() if value.numel() <= 16]
-    return {"own": {name: [layer[name].tolist() for layer in layers] for name in few}} if few else {}
+def with_own(measure):
+    """`measure`, and {"own": {parameter: a row a layer}} of an encoding that learns a few numbers a layer."""
+
+    def each(model, settings):
+        layers = [dict(block.attention.encoding.named_parameters()) for block in model.blocks]
+        few = [name for name, value in layers[0].items() if value.numel() <= 16]
+        own = {name: [layer[name].tolist() for layer in layers] for name in few}
+        return measure(model, settings) | ({"own": own} if few else {})
+
+    return each
 
 
 def measure_masked(model, settings):
@@ -182,14 +187,9 @@ def measure_recall(model, settings):
     return {"scores": scores, "by_pairs": [measures.share_wrong(model, batch) for batch in recall_batches(settings)]}
 
 
-def most_pairs(settings):
-    """The most pairs of key and value that training holds."""
-    return TASKS["recall"].tests(settings.length)["more 1x"]["pairs"]
-
-
 def recall_pairs(settings):
-    """Numbers of pairs to test with, the most of training among them."""
-    most = most_pairs(settings)
+    """Numbers of pairs to test with; the third is the most of training."""
+    most = TASKS["recall"].tests(settings.length)["more 1x"]["pairs"]
     return [most // 4, most // 2, most, most * 3 // 2, *(n * most for n in (2, 3, 4))]
 
 
@@ -416,12 +416,12 @@ SWEEPS = {
         headline="Arora et al. (arXiv 2312.04927): attention solves multi-query recall at any number of pairs that "
         "they train, convolutions and recurrences need width that grows with it.",
         shows_not="Recall at the number of pairs trained for: more pairs also mean longer contexts here.",
-        facts=lambda settings: {"pairs": recall_pairs(settings), "trained_pairs": most_pairs(settings)},
+        facts=lambda settings: {"pairs": recall_pairs(settings), "trained_pairs": recall_pairs(settings)[2]},
     ),
     "ablation_text": Sweep(
         task="text",
         question="Which part of ExpoSB and of RSE changes the loss, beside the rotation that both start from?",
-        measure=measure_volume,
+        measure=with_own(measure_volume),
         unit="nats per character",
         contrast=(None, None),
         against="rope",
@@ -451,7 +451,7 @@ SWEEPS = {
     "ablation_needle": Sweep(
         task="needle",
         question="Which part of ExpoSB and of RSE lets a needle be found beyond the training window?",
-        measure=measure_needle,
+        measure=with_own(measure_needle),
         contrast=("in", "far"),
         predictions={
             arm: (
