@@ -308,5 +308,5 @@ def files_table():
         file = f"{{download}}`{name}.json <../../results/{name}.json>`"
         made = f"`{result['command'].replace('|', chr(92) + '|')}` at `{result['commit'][:10]}`"
         row = [len(arms) or "–", " or ".join(map(str, counts)), rates, targets, drawn if len(seeds) > 1 else "–"]
-        rows.append([file, about, *row, read_by(name) or "–", made])
-    return table(["file", "what it asks", "arms", "seeds", "rates", "targets", "interval", "pages", "made by"], rows)
+        rows.append([file, *row, read_by(name) or "–", about, made])
+    return table(["file", "arms", "seeds", "rates", "targets", "interval", "pages", "what it asks", "made by"], rows)
