@@ -4,6 +4,7 @@ import collections
 import functools
 import math
 
+import matplotlib.pyplot as plt
 import torch
 
 from posenc import METHODS, cope, fox, path
@@ -132,8 +133,6 @@ def verdict_table():
 
 def verdict_figure():
     r"""The share of wrong answers against the number of swaps, every seed a point."""
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(figsize=(4.4, 2.9), layout="constrained")
     lengths = FROZEN["lengths"]
     for name in FROZEN["methods"]:

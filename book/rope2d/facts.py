@@ -2,6 +2,7 @@ r"""What the page *Two axes and more* runs, and its reader need not see."""
 
 import math
 
+import matplotlib.pyplot as plt
 import torch
 
 import posenc
@@ -56,8 +57,6 @@ def control_words() -> str:
 
 def forms_figure():
     r"""One query in the middle, and the scores of one pair: flattened, along each axis, and oblique."""
-    import matplotlib.pyplot as plt
-
     side, a = 11, math.radians(30)
     row, column = 0.7 * (grid(side, side) - side // 2).double().T
     phases = {
@@ -78,8 +77,6 @@ def forms_figure():
 
 def card_figure():
     r"""The frequencies of four pairs as arrows in the plane of rows and columns: axial, and a mixed head's start."""
-    import matplotlib.pyplot as plt
-
     mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4))
     sets = {"axial": axial(LANES), "mixed, one head": mixed.rotate.freqs.detach()[2]}
     figure, axes = plt.subplots(1, 2, figsize=(4.4, 2.6), layout="constrained", sharex=True, sharey=True)

@@ -2,6 +2,7 @@ r"""What the chapter on the need for position computes behind its prose: small d
 
 import functools
 
+import matplotlib.pyplot as plt
 import torch
 
 import posenc
@@ -69,8 +70,6 @@ def shares_of_places(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def card_figure(count=6):
     r"""The card's picture: what is left of each place in the last output, after one layer and after two."""
-    import matplotlib.pyplot as plt
-
     figure, panels = plt.subplots(1, 2, figsize=(4.4, 2.2), sharey=True, layout="constrained")
     for axes, shares, title in zip(panels, shares_of_places(count), ("one causal layer", "two causal layers")):
         axes.bar(range(1, count + 1), shares, color="#0072b2", width=0.7)
