@@ -11,7 +11,7 @@ from posenc import stickbreaking
 from posenc.chapters.exposb import ablation
 from posenc.lab.experiments import SWEEPS, load_results, verdict
 from posenc.lab.experiments.plots import plot_parts
-from posenc.lab.write import finish, rate_tried, signed_pm, table
+from posenc.lab.write import finish, rate_tried, table
 
 BITES = (0.30, 0.25, 0.40, 0.35, 0.50)  # the report's worked example
 SHADES = ("#0072b2", "#005a8f", "#1f7db0", "#00486f", "#3d8fc0")
@@ -141,22 +141,3 @@ def predictions():
 def parts_figure():
     r"""Loss of each part, at the training length and at the longest."""
     return plot_parts(ablation.TEXT, {"rope": "rotation alone"} | ARMS)
-
-
-def parts_numbers() -> dict[str, str]:
-    r"""What the reading of the parts cites. Errors: AssertionError where it says more than the runs do."""
-    first, last = ablation.ends()
-    order, softmax = ablation.beside("rse", first, "rse_recent"), ablation.beside("rse_softmax", last)
-    assert order[0] > 5 * order[1] and softmax[0] < -5 * softmax[1]  # the order decides; the penalty helps far out
-    assert ablation.beside("rse_stick", first)[0] > ablation.beside("nope", first)[0] > 0.5
-    for column in (first, last):
-        assert min(("rope", *ARMS), key=lambda arm: ablation.loss(arm, column)) == "stickbreaking"
-    needle = ablation.NEEDLE["methods"]
-    far = {arm: sum(needle[arm]["scores"]["far"]) / len(needle[arm]["scores"]["far"]) for arm in ("rope", *ARMS)}
-    assert max(far[arm] for arm in ("nope", "rse_stick", "stickbreaking")) < 0.1 < far["rse_penalty"] < far["rope"]
-    assert min(far[arm] for arm in ("rope", "rse", "rse_softmax", "rse_recent")) > 0.5
-    return {
-        "order": signed_pm(*order),
-        "stick_gain": signed_pm(*ablation.beside("stickbreaking", first, "rse_recent")),
-        "softmax_long": signed_pm(*softmax),
-    }
