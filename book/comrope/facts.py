@@ -185,8 +185,4 @@ def study_numbers() -> dict[str, str]:
     r"""What the prose beside the tables cites."""
     gains = pictures.noise_gains()
     lower, mean = sum(gain < 0 for gain in gains), -sum(gains) / len(gains)
-    return {
-        "moved_words": pictures.moved_words(ARMS),
-        "lowest": pictures.TITLES[min(ARMS, key=lambda arm: pictures.mean(arm, "48, normalized"))],
-        "noise_words": f"{lower} of {len(gains)} rotary arms, on average by {mean:.1f} points",
-    }
+    return {"noise_words": f"{lower} of {len(gains)} rotary arms, on average by {mean:.1f} points"}

@@ -103,8 +103,6 @@ def sink_share(keys, slot=3.0):
 def numbers():
     r"""What the prose says of the study and of sinks, by name."""
     first, following, last = FROZEN["lengths"]
-    others = [name for name in FROZEN["methods"] if name != "path"]
-    best = min(others, key=lambda name: mean_and_spread(errors(name, first))[0])
     method, claim, _ = FROZEN["predicted_longer"]
     changes = [after - before for before, after in zip(errors(method, first), errors(method, last))]
     rises = mean_and_spread(changes)[0] > FROZEN["tolerance"]
@@ -115,8 +113,6 @@ def numbers():
         "sink_many": f"{sink_share(256):.2f}",
         "sink_few": f"{sink_share(16):.2f}",
         "longer": "came true" if rises == (claim == "rises") else "failed",
-        "best_other": METHODS[best].title,
-        "best_other_short": pm(errors(best, first)),
         "held": f"{len(held)} of {len(FROZEN['methods'])}",
     }
 

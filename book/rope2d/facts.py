@@ -6,11 +6,9 @@ import matplotlib.pyplot as plt
 import torch
 
 import posenc
-from posenc.chapters.rope2d import study as pictures
-from posenc.lab.experiments import mean_and_spread
 from posenc.lab.experiments.plots import signed
 from posenc.lab.train.glyphs import CHARACTERS, grid
-from posenc.lab.write import finish, seeded, signed_pm, table, typeset
+from posenc.lab.write import finish, seeded, table, typeset
 from posenc.rotate.mrope import dealt
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope2d import axial
@@ -40,19 +38,6 @@ def print_flat() -> None:
             distance = below * width + across % width - (row * width + column % width)
             line += f"{f'{distance} away, {flat_score(distance):.3f}':>16}"
         print(line)
-
-
-def control_words() -> str:
-    r"""What the letters lose without an encoding, how mixed stands beside axial, and what guessing would get."""
-    whole, finer = "24", "48, normalized"
-    pairs = (zip(pictures.scores("axial", test), pictures.scores("mixed", test)) for test in (whole, finer))
-    gaps = [signed_pm(*mean_and_spread([b - a for a, b in pair]), 1) for pair in pairs]
-    return (
-        f"Without an encoding {pictures.mean('none', whole):.1f} falls to {pictures.mean('none', finer):.1f}, so part "
-        "of every fall is due to the finer patches themselves. "
-        f"Mixed stands {gaps[0]} points from axial as trained and {gaps[1]} in finer patches, normalized, seed by seed "
-        f"(mean and standard deviation). Guessing gets {100 / len(CHARACTERS):.1f}%."
-    )
 
 
 def forms_figure():
@@ -117,19 +102,6 @@ ARMS = ("none", "learned", "sinusoidal", "axial", "mixed", "axial, class token")
 
 
 def study_numbers() -> dict[str, str]:
-    r"""What the prose around the tables cites."""
-    falls = [
-        f"{pictures.TITLES[arm]} from {pictures.mean(arm, '24, moved'):.0f}% to "
-        f"{pictures.mean(arm, 'on a canvas of 48'):.0f}%"
-        for arm in ("axial", "mixed")
-    ]
-    rates, methods = pictures.STUDY["rates"], pictures.STUDY["tasks"]["glyphs"]["methods"]
-    return {
-        "lost": f"{31 * fastest(2, **QWEN2):.4f}",  # radians across 32 columns
-        "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in methods.values()) or 'none'}",
-        "study_classes": f"{len(CHARACTERS)}",
-        "moved_words": pictures.moved_words(ARMS),
-        "finer_words": pictures.finer_words([arm for arm in ARMS if arm != "none"]),
-        "canvas_words": f"By the blank patches alone the share of right answers changes for {' and for '.join(falls)}.",
-        "control_words": control_words(),
-    }
+    r"""What the prose cites: radians across 32 columns, how many characters, and what guessing gets."""
+    classes = len(CHARACTERS)
+    return {"lost": f"{31 * fastest(2, **QWEN2):.4f}", "classes": f"{classes}", "guess": f"{1 / classes:.1%}"}
