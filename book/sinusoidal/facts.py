@@ -8,7 +8,7 @@ import torch
 from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.experiments.plots import signed
-from posenc.lab.write import finish, say_all
+from posenc.lab.write import finish, say_all, vector
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
 BASE = 10_000
@@ -106,13 +106,9 @@ def ladder_numbers() -> dict[str, str]:
 
 def hand_numbers() -> dict[str, str]:
     r"""The example by hand: C = 4, base 100, three tokens; their products; tensor2tensor's order of lanes."""
-
-    def words(x):
-        return "(" + ", ".join(f"{v:.3f}" for v in x.tolist()) + ")"
-
     places = torch.arange(3, dtype=torch.float64)
     codes, theirs = table(places, 4, 100.0), table(places, 4, 100.0, "concatenated")
-    values = {f"hand_p{m}": words(code) for m, code in enumerate(codes)}
+    values = {f"hand_p{m}": vector(code) for m, code in enumerate(codes)}
     for m, n in ((0, 1), (1, 2), (0, 2)):
         terms = codes[m] * codes[n]
         values[f"hand_{m}{n}"] = f"{terms.sum():.3f}"
@@ -120,7 +116,7 @@ def hand_numbers() -> dict[str, str]:
     (s, c), (s1, c1) = codes[1, :2].tolist(), (math.sin(1), math.cos(1))
     values["hand_across"] = f"{s * c1:.3f} + {c * s1:.3f} = {s * c1 + c * s1:.3f}"
     values["hand_up"] = f"{c * c1:.3f} − {s * s1:.3f} = {c * c1 - s * s1:.3f}"
-    values["hand_theirs"] = words(theirs[1])
+    values["hand_theirs"] = vector(theirs[1])
     return values
 
 
