@@ -3,7 +3,6 @@ r"""What the RSE chapter computes behind its prose: a picture of the stick, and 
 import functools
 import math
 
-import matplotlib.pyplot as plt
 import torch
 
 import posenc
@@ -37,6 +36,8 @@ def pieces(order: str) -> tuple[list[float], float]:
 
 def stick_figure():
     r"""The same bites, taken in two orders: a bar of length one each."""
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(figsize=(4.4, 2.1), layout="constrained")
     for y, order in ((1, "first"), (0, "recent")):
         weights, left = pieces(order)
@@ -123,6 +124,8 @@ def check_short(weigh, dim: int = 8, tokens: int = 20, rate: float = 0.1) -> Non
 
 def card_figure(keys: int = 128):
     r"""The card's picture: the weights of one query over keys alike, key 0 first, for three rates."""
+    import matplotlib.pyplot as plt
+
     back = torch.arange(keys - 1, -1, -1, dtype=torch.float64)
     figure, panels = plt.subplots(1, 3, figsize=(4.4, 1.6), layout="constrained")
     for axes, rate in zip(panels, (0.0, 0.05, 0.7)):

@@ -1,6 +1,5 @@
-r"""What the chapter on stick-breaking computes behind its prose: pictures, and the reading of its experiment."""
+r"""What the chapter on stick-breaking computes behind its prose: pictures, and the numbers of its failure."""
 
-import matplotlib.pyplot as plt
 import torch
 
 from posenc import stickbreaking
@@ -53,6 +52,8 @@ def failure_numbers() -> dict[str, str]:
 
 def failure_figure():
     r"""The weight of the later of two matches, one and 40 tokens back, under every slope."""
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(figsize=(4.4, 2.3), layout="constrained")
     eight = slopes(8).tolist()
     for distance, color, style, marker in ((1, "#0072b2", "-", "o"), (40, "#c45500", "--", "s")):
@@ -70,6 +71,8 @@ def failure_figure():
 
 def stick_figure():
     r"""A stick of length one and its pieces, the most recent key first."""
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(figsize=(4.4, 1.8), layout="constrained")
     start = 0.0
     for words, piece, shade in PIECES:
