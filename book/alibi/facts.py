@@ -2,6 +2,7 @@ r"""What the ALiBi chapter computes behind its prose: numbers, figures and the c
 
 import math
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
@@ -26,8 +27,6 @@ def numbers():
 
 def bias_figure():
     r"""By what factor the bias of each of four heads makes a key quieter, a map of queries and keys."""
-    import matplotlib.pyplot as plt
-
     positions = torch.arange(128)
     maps = bias(positions, positions, slopes(4)).exp().masked_fill(positions[:, None] < positions, float("nan"))
     figure, axes = plt.subplots(2, 2, figsize=(4.4, 4.2), layout="constrained", sharex=True, sharey=True)

@@ -2,6 +2,7 @@ r"""What the page *Rotations that commute* runs, and its reader need not see."""
 
 import math
 
+import matplotlib.pyplot as plt
 import torch
 
 import posenc
@@ -69,8 +70,6 @@ def commutator(one, two) -> torch.Tensor:
 
 def generators_figure():
     r"""A_1, A_2 and their commutator for LieRE and both forms of ComRoPE, as maps."""
-    import matplotlib.pyplot as plt
-
     made = {name.split(",")[0]: whole(encoding) for name, encoding in list(heads().items())[2:]}
     figure, axes = plt.subplots(3, len(made), figsize=(4.4, 5), layout="constrained")
     for column, (name, (one, two)) in zip(axes.T, made.items()):
@@ -88,8 +87,6 @@ def generators_figure():
 
 def card_figure():
     r"""What one block sees, for both forms: the stripes along which its number is the same."""
-    import matplotlib.pyplot as plt
-
     across = torch.linspace(-0.5, 6.5, 85)
     row, column = torch.meshgrid(across, across, indexing="ij")
     seen = {"AP, block 0": row, "AP, block 1": column, "LD, block 0": 0.9 * row + 0.45 * column}
@@ -188,8 +185,4 @@ def study_numbers() -> dict[str, str]:
     r"""What the prose beside the tables cites."""
     gains = pictures.noise_gains()
     lower, mean = sum(gain < 0 for gain in gains), -sum(gains) / len(gains)
-    return {
-        "moved_words": pictures.moved_words(ARMS),
-        "lowest": pictures.TITLES[min(ARMS, key=lambda arm: pictures.mean(arm, "48, normalized"))],
-        "noise_words": f"{lower} of {len(gains)} rotary arms, on average by {mean:.1f} points",
-    }
+    return {"noise_words": f"{lower} of {len(gains)} rotary arms, on average by {mean:.1f} points"}

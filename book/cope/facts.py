@@ -2,6 +2,7 @@ r"""What the page *CoPE: counting what matters* runs, and its reader need not se
 
 import math
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
@@ -62,8 +63,6 @@ def count_sentences(text):
 
 def idea_figure():
     r"""Both texts: where each key stands when "The" is counted, and the key that the head picks."""
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(2, 1, figsize=(4.4, 3.3), layout="constrained", sharey=True)
     for axis, (name, words) in zip(axes, TEXTS.items()):
         p, weights = count_sentences(name)
@@ -123,8 +122,6 @@ def check_errors(q, k, e):
 
 def card_figure():
     r"""The card's picture: gates as steps of a staircase, and the table read between its rows."""
-    import matplotlib.pyplot as plt
-
     words = posenc.chapters.cope.figures.TOKENS
     p = counted("words", len(words) - 1, 8, 0.5)
     figure, (left, right) = plt.subplots(1, 2, figsize=(4.4, 2.4), layout="constrained")

@@ -13,11 +13,6 @@ def ends() -> tuple[str, str]:
     return str(lengths[0]), str(lengths[-1])
 
 
-def loss(arm: str, column: str) -> float:
-    r"""Mean loss of an arm over seeds."""
-    return mean_and_spread(TEXT["methods"][arm]["scores"][column])[0]
-
-
 def beside(arm: str, column: str, other: str = "rope") -> tuple[float, float]:
     r"""The loss of an arm less another's with the same seed: mean and standard deviation over seeds."""
     ours, theirs = (TEXT["methods"][name]["scores"][column] for name in (arm, other))

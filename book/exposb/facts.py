@@ -2,6 +2,7 @@ r"""What the ExpoSB chapter computes behind its prose: numbers, and the report c
 
 import math
 
+import matplotlib.pyplot as plt
 import torch
 
 import posenc
@@ -76,8 +77,6 @@ def check_short(weigh, dim: int = 8, tokens: int = 40) -> None:
 
 def card_figure():
     r"""The card's picture: the three factors, each over what it reads."""
-    import matplotlib.pyplot as plt
-
     far = torch.linspace(0, 4000, 200, dtype=torch.float64)
     panels = {
         "gain": (far, gain(far), "position", (1.0, 1.2)),

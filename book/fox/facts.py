@@ -4,6 +4,7 @@ import itertools
 import math
 from statistics import fmean as mean
 
+import matplotlib.pyplot as plt
 import torch
 from torch.nn.functional import logsigmoid
 
@@ -98,8 +99,6 @@ def hand_numbers() -> dict[str, str]:
 
 def doors_figure():
     r"""What is left of each key for each query: ALiBi's clock, and one door."""
-    import matplotlib.pyplot as plt
-
     index = torch.arange(CHAPTER + AFTER)
     maps = {"ALiBi,\nslope 1/16": penalty(1 / 16), "FoX,\none door closes": decay(chapter_gates())}
     figure, axes = plt.subplots(1, 2, figsize=(4.4, 3), layout="constrained", sharey=True)
@@ -116,8 +115,6 @@ def doors_figure():
 
 def card_figure():
     r"""The staircase of the card: what four gates leave of the keys before a query."""
-    import matplotlib.pyplot as plt
-
     gates = torch.tensor([1.0, 0.9, 0.9, 0.2, 0.9, 0.9, 0.4, 0.9], dtype=torch.float64)
     left = decay(gates.log())[-1].exp()
     figure, axis = plt.subplots(figsize=(4.4, 2), layout="constrained")

@@ -7,6 +7,7 @@ autograd goes through `posenc` and uses none of them.
 import functools
 import math
 
+import matplotlib.pyplot as plt
 import torch
 
 import posenc
@@ -87,8 +88,6 @@ def losses() -> dict[str, tuple[float, float]]:
 
 def failure_figure():
     r"""Bars of the loss before and after training the encoding alone."""
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(figsize=(4.4, 2.6), layout="constrained")
     places = range(len(losses()))
     axes.barh(places, [before for before, _ in losses().values()], color="none", edgecolor=GRAY)
@@ -108,8 +107,6 @@ def failure_numbers() -> dict[str, str]:
 
 def idea_figure():
     r"""The gradients of the logits of one head, and two ways to read them."""
-    import matplotlib.pyplot as plt
-
     source = torch.Generator().manual_seed(2)
     example = torch.randn(4, 1, 1, 20, 8, generator=source, dtype=torch.float64)
     ds, _ = logit_gradient(*example, posenc.Encoding())

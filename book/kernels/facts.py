@@ -6,7 +6,9 @@ import importlib.util
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import torch
+from matplotlib.patches import Rectangle
 from torch.nn.functional import scaled_dot_product_attention as formula
 
 import posenc
@@ -151,9 +153,6 @@ SIDE, TILE, LEFT = 12, 3, 6  # of the drawn matrix, of a tile, of the tile that 
 
 def idea_figure():
     r"""What stands in memory: all scores with three kernels, one tile with one."""
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import Rectangle
-
     figure, panels = plt.subplots(1, 2, figsize=(4.4, 2.6), layout="constrained", sharey=True)
     for axes, words in zip(panels, ("three kernels: all scores", "one kernel: one tile")):
         for i in range(SIDE):

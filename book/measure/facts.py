@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from IPython.display import Markdown
 
-from posenc.chapters.measure.figures import added
 from posenc.lab.experiments import ONE_A_PLACE, load_results, plots, verdict
 from posenc.lab.train import Settings
 from posenc.lab.train.measures import fixed_batch
@@ -32,7 +31,7 @@ def start():
     """Set figures up, check what the prose tells, and give it what is neither computed in sight nor frozen."""
     set_up(**{"font.size": 12, "axes.spines.top": False, "axes.spines.right": False})
     check_puzzles()
-    for section in (unfair_numbers, text_numbers, masked_numbers, flipflop_numbers, prediction_numbers):
+    for section in (unfair_numbers, flipflop_numbers, prediction_numbers):
         say_all("measure", section())
 
 
@@ -141,40 +140,6 @@ def unfair_numbers() -> dict:
     assert np.abs(whole[:, -1] - losses("stickbreaking", "cut")[:, -1]).max() < 0.005
     assert abs(verdict(results(TEXT), "stickbreaking").change) < 0.001
     return {"moved_one": f"{span['the last one']:.2f}", "moved_two": f"{span['the last two']:.2f}"}
-
-
-def text_numbers() -> dict:
-    """What distance and keys cost RoPE beyond their sum; checks of these, of cuts and of early targets."""
-    text = results(TEXT)
-    parts = {name: added(text, name, text["lengths"][-1], text["gaps"][-1]) for name in text["methods"]}
-    far, many, both = ({name: values[place] for name, values in parts.items()} for place in range(3))
-    assert all(np.abs(far[name]).max() < 1e-5 for name in ("nope", "stickbreaking"))  # no position enters
-    assert all(far[name].mean() > max(0.5, 5 * many[name].mean()) for name in ("rope", "sinusoidal"))
-    assert max(many, key=lambda name: many[name].mean()) == "nope" and np.abs(many["stickbreaking"]).max() < 0.01
-    natural = {name: (losses(name)[:, -1] - losses(name)[:, 0]).mean() for name in ("rope", "alibi", "nope")}
-    assert natural["alibi"] < min(many["alibi"].mean(), far["alibi"].mean()) < 0.15
-    assert added(text, "rope", text["lengths"][-1], text["gaps"][-2])[0].mean() > far["rope"].mean() + 0.1  # "more"
-    interaction = (both["rope"] - far["rope"] - many["rope"]).mean()
-    assert interaction > 0.2 and both["rope"].mean() < natural["rope"] - 0.1
-    curve, half = {name: losses(name, "context_cut").mean(0) for name in text["methods"]}, text["cuts"].index(32)
-    assert all(curve[name][half] - curve[name].min() < 0.02 for name in ("rope", "alibi", "stickbreaking"))
-    assert all(text["cuts"][curve[name].argmin()] <= 64 for name in ("nope", "sinusoidal", "rope", "alibi"))
-    assert (losses("stickbreaking", "early")[:, 0] > losses("stickbreaking")[:, 0]).all()
-    cut_back = (losses("nope")[:, -1] - losses("nope", "cut")[:, -1]).mean() / natural["nope"]
-    assert 0.2 < cut_back < 0.8  # "only some"
-    return {"interaction_rope": f"{interaction:.2f}"}
-
-
-def masked_numbers() -> dict:
-    """Causal and masked."""
-    hidden = {name: scores(MASKED, name, "64") for name in results(MASKED)["methods"]}
-    means = {name: values.mean() for name, values in hidden.items()}
-    causal = {name: losses(name)[:, 0].mean() for name in means}
-    assert min(causal, key=causal.get) == max(means, key=means.get) == "stickbreaking"  # lowest there, highest here
-    assert (hidden["stickbreaking"] > hidden["nope"]).all() and min(means, key=means.get) == "rope"
-    share = (means["nope"] - means["alibi"]) / (means["nope"] - means["rope"])
-    assert share > 0.5
-    return {"masked_alibi_share": f"{share:.0%}"}
 
 
 def show(name: str, **options):

@@ -17,7 +17,7 @@ from posenc.chapters.rope.exercises import (
 )
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.explore import COLORS
-from posenc.lab.write import finish, say_all
+from posenc.lab.write import finish, say_all, vector
 
 #: The head that the chapter draws: layer and number.
 DRAWN_HEAD = (1, 0)
@@ -95,10 +95,6 @@ def wave_numbers():
 
 def hand_numbers():
     r"""The example by hand: a query at 2 and keys at 0, 1, 2, turned; ten tokens later; in halves, and wrongly so."""
-
-    def words(x):
-        return "(" + ", ".join(f"{v:.3f}" for v in x.tolist()) + ")"
-
     q = torch.tensor([1.0, 0, 1, 0], dtype=torch.float64)
     keys = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]], dtype=torch.float64)
     w, values, as_is = rope.inv_freq(4, dtype=torch.float64), {}, torch.arange(4)
@@ -107,9 +103,9 @@ def hand_numbers():
     for name, (start, lanes, layout) in cases.items():
         turned_q = rope.rotate(q[None, lanes], torch.tensor([start + 2]), w, layout)[0]
         turned = rope.rotate(keys[:, lanes], start + torch.arange(3), w, layout)
-        values |= {f"q{name}": words(turned_q)} | {f"s{j}{name}": f"{turned_q @ k:.3f}" for j, k in enumerate(turned)}
+        values |= {f"q{name}": vector(turned_q)} | {f"s{j}{name}": f"{turned_q @ k:.3f}" for j, k in enumerate(turned)}
         if not name:
-            values |= {f"k{j}": words(k) for j, k in enumerate(turned)}
+            values |= {f"k{j}": vector(k) for j, k in enumerate(turned)}
     for j, k in enumerate(keys):
         angles = (j - 2) * w
         a, b = k[0::2] * angles.cos() - k[1::2] * angles.sin()

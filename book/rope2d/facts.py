@@ -2,14 +2,13 @@ r"""What the page *Two axes and more* runs, and its reader need not see."""
 
 import math
 
+import matplotlib.pyplot as plt
 import torch
 
 import posenc
-from posenc.chapters.rope2d import study as pictures
-from posenc.lab.experiments import mean_and_spread
 from posenc.lab.experiments.plots import signed
 from posenc.lab.train.glyphs import CHARACTERS, grid
-from posenc.lab.write import finish, seeded, signed_pm, table, typeset
+from posenc.lab.write import finish, seeded, table, typeset
 from posenc.rotate.mrope import dealt
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope2d import axial
@@ -41,23 +40,8 @@ def print_flat() -> None:
         print(line)
 
 
-def control_words() -> str:
-    r"""What the letters lose without an encoding, how mixed stands beside axial, and what guessing would get."""
-    whole, finer = "24", "48, normalized"
-    pairs = (zip(pictures.scores("axial", test), pictures.scores("mixed", test)) for test in (whole, finer))
-    gaps = [signed_pm(*mean_and_spread([b - a for a, b in pair]), 1) for pair in pairs]
-    return (
-        f"Without an encoding {pictures.mean('none', whole):.1f} falls to {pictures.mean('none', finer):.1f}, so part "
-        "of every fall is due to the finer patches themselves. "
-        f"Mixed stands {gaps[0]} points from axial as trained and {gaps[1]} in finer patches, normalized, seed by seed "
-        f"(mean and standard deviation). Guessing gets {100 / len(CHARACTERS):.1f}%."
-    )
-
-
 def forms_figure():
     r"""One query in the middle, and the scores of one pair: flattened, along each axis, and oblique."""
-    import matplotlib.pyplot as plt
-
     side, a = 11, math.radians(30)
     row, column = 0.7 * (grid(side, side) - side // 2).double().T
     phases = {
@@ -78,8 +62,6 @@ def forms_figure():
 
 def card_figure():
     r"""The frequencies of four pairs as arrows in the plane of rows and columns: axial, and a mixed head's start."""
-    import matplotlib.pyplot as plt
-
     mixed = seeded(lambda: posenc.make("rope2d", head_dim=LANES, form="mixed", num_heads=4))
     sets = {"axial": axial(LANES), "mixed, one head": mixed.rotate.freqs.detach()[2]}
     figure, axes = plt.subplots(1, 2, figsize=(4.4, 2.6), layout="constrained", sharex=True, sharey=True)
@@ -120,19 +102,6 @@ ARMS = ("none", "learned", "sinusoidal", "axial", "mixed", "axial, class token")
 
 
 def study_numbers() -> dict[str, str]:
-    r"""What the prose around the tables cites."""
-    falls = [
-        f"{pictures.TITLES[arm]} from {pictures.mean(arm, '24, moved'):.0f}% to "
-        f"{pictures.mean(arm, 'on a canvas of 48'):.0f}%"
-        for arm in ("axial", "mixed")
-    ]
-    rates, methods = pictures.STUDY["rates"], pictures.STUDY["tasks"]["glyphs"]["methods"]
-    return {
-        "lost": f"{31 * fastest(2, **QWEN2):.4f}",  # radians across 32 columns
-        "study_at_edge": f"{sum(found['rate'] in (rates[0], rates[-1]) for found in methods.values()) or 'none'}",
-        "study_classes": f"{len(CHARACTERS)}",
-        "moved_words": pictures.moved_words(ARMS),
-        "finer_words": pictures.finer_words([arm for arm in ARMS if arm != "none"]),
-        "canvas_words": f"By the blank patches alone the share of right answers changes for {' and for '.join(falls)}.",
-        "control_words": control_words(),
-    }
+    r"""What the prose cites: radians across 32 columns, how many characters, and what guessing gets."""
+    classes = len(CHARACTERS)
+    return {"lost": f"{31 * fastest(2, **QWEN2):.4f}", "classes": f"{classes}", "guess": f"{1 / classes:.1%}"}

@@ -3,7 +3,7 @@ r"""What *Two axes and more* and *Rotations that commute* tell of the study on p
 import numpy as np
 
 from posenc.lab.experiments import judge, load_results, mean_and_spread
-from posenc.lab.write import cell, listed, signed_pm, table, typeset, unbroken
+from posenc.lab.write import cell, signed_pm, table, typeset, unbroken
 
 STUDY = load_results("pictures")
 PERTURBED = "glyphs, perturbed"
@@ -91,19 +91,3 @@ def also_table(names):
         held, numbers = outcomes[name]
         rows.append([STUDY["also"][name], "came true" if held else "failed", typeset(numbers)])
     return table(["predicted", "outcome", "percent"], rows)
-
-
-def moved_words(arms) -> str:
-    """Which of the arms stay as they were when all patches are moved, and how much the others lose."""
-    same = [arm for arm in arms if not moved(arm).any()]
-    lost = [-moved(arm).mean() for arm in arms if arm not in same]
-    words = f"Moved, {listed(TITLES[arm] for arm in same)} name as many letters as before, seed by seed; the others"
-    return f"{words} lose {min(lost):.0f} to {max(lost):.0f} points."
-
-
-def finer_words(arms) -> str:
-    """What normalized coordinates add to indices where a letter has four times as many patches."""
-    gains = finer_gains(arms).values()
-    assert min(gains) > 0, gains
-    words = f"In finer patches normalized coordinates beat indices for all {len(gains)} that read coordinates, by"
-    return f"{words} {min(gains):.0f} to {max(gains):.0f} points."

@@ -8,9 +8,9 @@ import torch
 import posenc
 from posenc import stickbreaking
 from posenc.chapters.exposb import ablation
-from posenc.lab.experiments import SWEEPS, load_results, mean_and_spread, verdict
+from posenc.lab.experiments import SWEEPS, load_results, verdict
 from posenc.lab.experiments.plots import plot_parts
-from posenc.lab.write import finish, pm, rate_tried, signed_pm, table
+from posenc.lab.write import finish, rate_tried, table
 
 BITES = (0.30, 0.25, 0.40, 0.35, 0.50)  # the report's worked example
 SHADES = ("#0072b2", "#005a8f", "#1f7db0", "#00486f", "#3d8fc0")
@@ -24,7 +24,6 @@ ARMS = {
     "rse_recent": "RSE, last key first",
     "stickbreaking": "stick-breaking, as in its chapter",
 }
-TRAINED_RATES = {"rse": "key 0 first", "rse_recent": "last key first", "rse_softmax": "softmax"}
 
 
 def pieces(order: str) -> tuple[list[float], float]:
@@ -145,70 +144,3 @@ def predictions():
 def parts_figure():
     r"""Loss of each part, at the training length and at the longest."""
     return plot_parts(ablation.TEXT, {"rope": "rotation alone"} | ARMS)
-
-
-def parts_numbers() -> dict[str, str]:
-    r"""What the reading of the parts cites. Errors: AssertionError where it says more than the runs do."""
-    first, last = ablation.ends()
-    order, softmax = ablation.beside("rse", first, "rse_recent"), ablation.beside("rse_softmax", last)
-    assert order[0] > 5 * order[1] and softmax[0] < -5 * softmax[1]  # the order decides; the penalty helps far out
-    assert ablation.beside("rse_stick", first)[0] > ablation.beside("nope", first)[0] > 0.5
-    for column in (first, last):
-        assert min(("rope", *ARMS), key=lambda arm: ablation.loss(arm, column)) == "stickbreaking"
-    needle = ablation.NEEDLE["methods"]
-    far = {arm: sum(needle[arm]["scores"]["far"]) / len(needle[arm]["scores"]["far"]) for arm in ("rope", *ARMS)}
-    assert max(far[arm] for arm in ("nope", "rse_stick", "stickbreaking")) < 0.1 < far["rse_penalty"] < far["rope"]
-    assert min(far[arm] for arm in ("rope", "rse", "rse_softmax", "rse_recent")) > 0.5
-    return {
-        "order": signed_pm(*order),
-        "stick_gain": signed_pm(*ablation.beside("stickbreaking", first, "rse_recent")),
-        "softmax_long": signed_pm(*softmax),
-    }
-
-
-@functools.cache
-def trained() -> dict[str, dict[str, torch.Tensor]]:
-    r"""{arm: quantity at a time [seeds, layers]}: "rate" after training, "content" before and after it."""
-    found = {}
-    for arm in TRAINED_RATES:
-        runs = load_results("rse_rates")["arms"][arm]
-        grids = {"before": ("before", "content"), "after": ("after", "content"), "rate": ("after", "rate")}
-        grids = {name: [seed[key] for seed in runs[when]] for name, (when, key) in grids.items()}
-        found[arm] = {name: torch.tensor(grid, dtype=torch.float64) for name, grid in grids.items()}
-    return found
-
-
-def mean_distance() -> float:
-    r"""Mean distance of all visible pairs, in tokens."""
-    return (load_results("rse_rates")["settings"]["length"] - 1) / 3
-
-
-def rates_table():
-    r"""A row for each arm: its rates by layer, its contents before and after, what distance costs on average."""
-    rows = []
-    for arm, words in TRAINED_RATES.items():
-        grid = trained()[arm]
-        by_layer = ", ".join(pm(layer, 3) for layer in grid["rate"].T.tolist())
-        contents = (signed_pm(*mean_and_spread(grid[when].flatten().tolist())) for when in ("before", "after"))
-        rows.append([words, by_layer, *contents, f"{grid['rate'].mean() * mean_distance():.2f}"])
-    head = ["arm", r"$\lambda$ by layer", "mean content before", "after", r"$\lambda$ times the mean distance"]
-    return table(head, rows)
-
-
-def rates_numbers() -> dict[str, str]:
-    r"""What the reading of the rates cites. Errors: AssertionError where it says more than the runs do."""
-    rate, fell = trained()["rse"]["rate"], trained()["rse"]["before"] - trained()["rse"]["after"]
-    rise = ((rate.max() - 0.01) * mean_distance()).item()  # of the penalty; every rate starts at 0.01
-    recent, softmax = (trained()[arm]["rate"] for arm in ("rse_recent", "rse_softmax"))
-    assert recent.max() < 0.01 < rate.min() < rate.max() < softmax.min()
-    assert fell.min() > 5 * rise  # contents fell by more than the penalty rose
-    content = trained()["rse"]["after"]
-    assert ((rate >= torch.log1p(content.exp())) == torch.tensor([False, True, True])).all()  # which layers are local
-    hill = (content[:, 0] - torch.log(torch.expm1(rate[:, 0]))) / rate[:, 0]
-    assert hill.min() > 3 * mean_distance() + 1  # in the first layer it lies beyond the text
-    top, deep = fell[:, 0], fell[:, 1:]
-    return {
-        "fell_top": f"{top.min():.0f} to {top.max():.0f}",
-        "fell_deep": f"{deep.min():.0f} to {deep.max():.0f}",
-        "raised": f"{rise:.2f}",
-    }

@@ -3,13 +3,12 @@ r"""What the chapter on the sinusoidal encoding computes behind its prose: numbe
 import math
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
 
 from posenc.embed.sinusoidal import table
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
 from posenc.lab.experiments.plots import signed
-from posenc.lab.write import finish, say_all
+from posenc.lab.write import finish, say_all, vector
 
 BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#c45500", "#00805a", "#6b7280"
 BASE = 10_000
@@ -18,9 +17,9 @@ CIRCULATED_ROW = (0, 0.38, 0.72, 0.95, 0.99, 0.86, 0.56, 0.14)  # "dim 2" of a t
 
 
 def numbers() -> None:
-    r"""Give the prose all its numbers but those that its own cells compute."""
-    for part in (failure_numbers, ladder_numbers, hand_numbers, results_numbers, volume_numbers):
-        say_all("sin", part())
+    r"""Give the prose the verdict, and what is computed but not by the page's own cells."""
+    judged = verdict(load_results("train_short_test_long", ONE_A_PLACE), "sinusoidal")
+    say_all("sin", failure_numbers() | ladder_numbers() | hand_numbers() | {"verdict": judged.words})
 
 
 def number_share(position):
@@ -107,13 +106,9 @@ def ladder_numbers() -> dict[str, str]:
 
 def hand_numbers() -> dict[str, str]:
     r"""The example by hand: C = 4, base 100, three tokens; their products; tensor2tensor's order of lanes."""
-
-    def words(x):
-        return "(" + ", ".join(f"{v:.3f}" for v in x.tolist()) + ")"
-
     places = torch.arange(3, dtype=torch.float64)
     codes, theirs = table(places, 4, 100.0), table(places, 4, 100.0, "concatenated")
-    values = {f"hand_p{m}": words(code) for m, code in enumerate(codes)}
+    values = {f"hand_p{m}": vector(code) for m, code in enumerate(codes)}
     for m, n in ((0, 1), (1, 2), (0, 2)):
         terms = codes[m] * codes[n]
         values[f"hand_{m}{n}"] = f"{terms.sum():.3f}"
@@ -121,7 +116,7 @@ def hand_numbers() -> dict[str, str]:
     (s, c), (s1, c1) = codes[1, :2].tolist(), (math.sin(1), math.cos(1))
     values["hand_across"] = f"{s * c1:.3f} + {c * s1:.3f} = {s * c1 + c * s1:.3f}"
     values["hand_up"] = f"{c * c1:.3f} − {s * s1:.3f} = {c * c1 - s * s1:.3f}"
-    values["hand_theirs"] = words(theirs[1])
+    values["hand_theirs"] = vector(theirs[1])
     return values
 
 
@@ -138,30 +133,3 @@ def card_figure(positions: int = 48, width: int = 32):
     axes.imshow(table(torch.arange(positions), width), aspect="auto", cmap=signed(), vmin=-1, vmax=1)
     axes.set(xlabel="lane: sine, cosine, sine, …", ylabel="position m")
     return finish(figure)
-
-
-def results_numbers() -> dict[str, str]:
-    r"""The verdict, and how much of the rise is left when attention is cut."""
-    results = load_results("train_short_test_long", ONE_A_PLACE)
-    whole, cut = (
-        {name: np.array(runs[kind]) for name, runs in results["methods"].items()} for kind in ("whole", "cut")
-    )
-    seen, left = whole["sinusoidal"], cut["sinusoidal"].mean(0)
-    rises = {name: (losses[:, -1] - losses[:, 0]).mean() for name, losses in cut.items()}
-    assert (seen[:, 1] > whole["nope"][:, 1]).all() and left[1] >= seen[:, 1].mean() and (np.diff(left)[1:] < 0).all()
-    assert rises["sinusoidal"] > results["tolerance"] > rises["rope"]
-    share = rises["sinusoidal"] / (seen[:, -1] - seen[:, 0]).mean()
-    words = verdict(results, "sinusoidal").words
-    return {"verdict": words, "cut_share": f"{share:.0%}", "cut_saved": f"{1 - share:.0%}"}
-
-
-def volume_numbers() -> dict[str, str]:
-    r"""What a drowned encoding gains of what one of volume 1 does."""
-    whole = [np.array(runs["whole"]) for runs in load_results("sinusoidal_volume")["methods"].values()]
-    none, _, quiet, _, right, loud, loudest = (losses[:, 0] for losses in whole)
-    left = (none - quiet).mean() / (none - right).mean()
-    assert ((none - quiet) > 0).all() and left < 0.1
-    assert abs((right - loud).mean()) < 0.02 < 0.1 < (loudest - right).mean() and (loudest < none).all()
-    longest = [losses[:, -1].mean() for losses in whole]
-    assert longest[2:] == sorted(longest[2:])
-    return {"volume_left": f"{left:.0%}"}

@@ -1,11 +1,9 @@
-r"""What the chapter on stick-breaking computes behind its prose: pictures, and the reading of its experiment."""
+r"""What the chapter on stick-breaking computes behind its prose: pictures, and the numbers of its failure."""
 
 import torch
 
 from posenc import stickbreaking
 from posenc.bias.alibi import slopes
-from posenc.lab.experiments import ONE_A_PLACE, ignores_far, load_results, verdict
-from posenc.lab.explore.parts import signed
 from posenc.lab.write import finish
 
 PIECES = (
@@ -101,23 +99,3 @@ def check_short(stick_weights):
         pieces, rest = stickbreaking.weigh(z, torch.ones(1, 3, dtype=torch.bool), order, return_remainder=True)
         torch.testing.assert_close(pieces, torch.tensor([by_hand], dtype=torch.float64))
         torch.testing.assert_close(rest, torch.tensor([0.1], dtype=torch.float64))
-
-
-def results_numbers() -> dict[str, str]:
-    r"""The verdict and what it says. Errors: AssertionError where it improves with the length or uses what is far."""
-    results = load_results("train_short_test_long", ONE_A_PLACE)
-    judged, lengths = verdict(results, "stickbreaking"), results["lengths"]
-    whole, cut = ([losses[-1] for losses in results["methods"]["stickbreaking"][kind]] for kind in ("whole", "cut"))
-    assert ignores_far(whole, cut) and judged.change + judged.spread > 0
-    words = (
-        f"from {lengths[0]} to {lengths[-1]} characters the loss changes by {signed(judged.change, 4)} ± "
-        f"{judged.spread:.4f} nats per character, and the whole context differs from the cut one by "
-        f"{signed(judged.gap, 4)} ± {judged.gap_spread:.4f}. Predicted was no rise above {results['tolerance']}: "
-        f"{judged.outcome}."
-    )
-    uses = (
-        "It does not. With its attention cut to the training window it does the same. So it holds because what is far "
-        "makes no difference, not because what is far helps. In the words of the verdicts: it ignores what is far. "
-        "Whether this text would reward a look that far, the run doesn't tell."
-    )
-    return {"verdict": words, "uses": uses}

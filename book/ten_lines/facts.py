@@ -1,5 +1,6 @@
 r"""What the chapter on attention computes behind its prose: the example by hand, and its picture."""
 
+import matplotlib.pyplot as plt
 import torch
 
 from posenc.lab.write import finish
@@ -23,8 +24,6 @@ def numbers_by_hand() -> dict[str, str]:
 
 def idea_figure():
     r"""The last word's query, a line to each word as wide as its weight, and the sum of values."""
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
     box = dict(boxstyle="round,pad=0.45", facecolor="#eef1f4", edgecolor="#52606d")
     for place, (word, weight) in enumerate(zip(WORDS, weights_by_hand())):

@@ -2,6 +2,7 @@ r"""What the chapter on the need for position computes behind its prose: small d
 
 import functools
 
+import matplotlib.pyplot as plt
 import torch
 
 import posenc
@@ -69,8 +70,6 @@ def shares_of_places(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def card_figure(count=6):
     r"""The card's picture: what is left of each place in the last output, after one layer and after two."""
-    import matplotlib.pyplot as plt
-
     figure, panels = plt.subplots(1, 2, figsize=(4.4, 2.2), sharey=True, layout="constrained")
     for axes, shares, title in zip(panels, shares_of_places(count), ("one causal layer", "two causal layers")):
         axes.bar(range(1, count + 1), shares, color="#0072b2", width=0.7)
@@ -83,18 +82,6 @@ def card_figure(count=6):
 def losses(method: str, kind: str = "whole") -> torch.Tensor:
     r"""Losses of a method [seeds, lengths]."""
     return torch.tensor(FROZEN["methods"][method][kind], dtype=torch.float64)
-
-
-def results_numbers() -> dict[str, str]:
-    r"""What the reading of the results cites. Errors: AssertionError where it says more than the runs do."""
-    results, judged = FROZEN, verdict(FROZEN, "nope")
-    at_train = {method: losses(method)[:, 0].mean().item() for method in results["methods"]}
-    best = min((method for method in at_train if method != "nope"), key=at_train.get)
-    cut = losses("nope", "cut")
-    crowding = cut[:, 1:] - cut[:, :1]  # the rise that is left when no query sees more keys than in training
-    assert 0.2 * judged.change < crowding[:, -1].mean() < 0.8 * judged.change
-    assert crowding[:, 0].mean() > 0.9 * crowding[:, -1].mean() and crowding[:, -1].min() > 0
-    return {"verdict": judged.words, "best": posenc.METHODS[best].title, "best_loss": f"{at_train[best]:.3f}"}
 
 
 def shares(context, follower, contexts: int, prior) -> torch.Tensor:
@@ -118,11 +105,11 @@ def table_losses() -> tuple[float, float]:
     return -ones[last, targets].log().mean().item(), -twos[before * V + last, targets].log().mean().item()
 
 
-def table_numbers() -> dict[str, str]:
-    r"""What the reading of the tables cites."""
+def numbers() -> dict[str, str]:
+    r"""The verdict, and the losses of both tables. Errors: AssertionError where NoPE's is not between them."""
     (one, two), nope = table_losses(), losses("nope")[:, 0]
     assert two < nope.mean() < one and (nope > losses("nope", "early")[:, 0]).all()
-    return {"one": f"{one:.3f}", "two": f"{two:.3f}"}
+    return {"one": f"{one:.3f}", "two": f"{two:.3f}", "verdict": verdict(FROZEN, "nope").words}
 
 
 def print_sample() -> None:

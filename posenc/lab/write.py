@@ -53,6 +53,11 @@ def listed(names):
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def vector(x):
+    r"""A tensor [n] as "(0.500, 1.000)"."""
+    return "(" + ", ".join(f"{number:.3f}" for number in x.tolist()) + ")"
+
+
 def table(head, rows):
     r"""A table, as Markdown that a notebook renders; cells are texts, the first of each row names it."""
     from IPython.display import Markdown
