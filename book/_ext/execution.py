@@ -120,7 +120,7 @@ class Record:
     def hash(self, name: str, imported: bool) -> str:
         r"""What a file says now; nothing that it can say again where it was written since the build began."""
         path = ROOT / name
-        return "changed" if path.exists() and path.stat().st_mtime > self.start else now(name, imported)
+        return "changed" if path.is_file() and path.stat().st_mtime > self.start else now(name, imported)
 
     def keep(self, name: str, reads: dict[str, bool], seconds: float, **of_page: str) -> None:
         self.entries[name] = {
