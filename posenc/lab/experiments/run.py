@@ -36,6 +36,7 @@ from posenc.lab.experiments.sweeps import SWEEPS, Sweep, arms_of, made
 from posenc.lab.experiments.verdicts import verdict
 from posenc.lab.train import Settings, build, measures, pick_device, sample, settings_for, train_with
 from posenc.lab.train.tasks import TASKS
+from posenc.lab.train.tiny import own_parameters
 
 KNOWN = SWEEPS | report.EXTRA  # the sweeps that the commands train, by name
 # What all cells of one JSON share, as far as it is there: "device" stands for a GPU, "choice" for rates.
@@ -264,7 +265,8 @@ def run_rates(name, preset, methods, out: Path, command, *, device="cpu", change
     settings = settings_for(preset, sweep.task, **sweep.changes | (changes or {}) | kept)
     factors = sorted(FACTORS, key=lambda factor: abs(math.log(factor)))
     trials = {arm: [{"lr": settings.lr * factor, "own": 1.0} for factor in factors] for arm in arms}
-    learn = {arm for arm in arms if has_own(*made(sweep, arm), sweep.task, settings)}
+    models = {arm: build(made(sweep, arm)[0], settings, sweep.task, options=made(sweep, arm)[1]) for arm in arms}
+    learn = {arm for arm, model in models.items() if own_parameters(model, settings, sweep.task)}
     facts = provenance(f"rates_{name}", preset, settings, command) | on(device)
 
     def scored(alone: bool) -> dict | None:
@@ -305,12 +307,6 @@ def run_rates(name, preset, methods, out: Path, command, *, device="cpu", change
     shutil.rmtree(folder_of(out))
     for arm, values in tried.items():
         print(f"{arm}: {values['choice'] or 'every run diverged'}{', a tie' if values['ties'] else ''}")
-
-
-def has_own(method, options: dict, task: str, settings: Settings) -> bool:
-    """Whether an encoding brings parameters of its own."""
-    model, shared = build(method, settings, task, options=options), build("nope", settings, task)
-    return len(list(model.parameters())) > len(list(shared.parameters()))
 
 
 def beyond(values: dict, own: bool) -> list[dict]:
