@@ -27,7 +27,7 @@ FIVE = tuple(ARMS)[:5]
 RAN = {"rse": {"stick": False}}  # a softmax, which its code falls back to
 # "original" has the report's sizes; "small" a third of each, but four heads, for ALiBi, and a rate for that size.
 TESTED = {"multiples": (1, 2, 4), "windows": 960}
-SMALL = {"dim": 128, "num_layers": 2, "num_heads": 4, "length": 85, "steps": 600, "warmup": 50, "lr": 1e-3}
+SMALL = {"dim": 128, "num_layers": 2, "num_heads": 4, "length": 85, "steps": 600, "warmup": 50, "lr": 2e-3}
 SIZES = {"": settings_for("original", **SMALL, **TESTED), "_original": settings_for("original", **TESTED)}
 
 NEW_PLACES = "Every token beyond the training length stands at a position whose vector the projections never read."
