@@ -144,6 +144,10 @@ def test_an_interval_is_over_windows_too_where_their_blocks_are_stored():
     both = interval(blocks_with(0.1 + seeds + windows), "rope")
     wide = math.hypot(by_seeds.high - by_seeds.low, by_windows.high - by_windows.low)
     assert both.high - both.low == pytest.approx(wide, rel=0.15)
+    ends = 0.1 + seeds + windows
+    scored = scores_with([1.0] * 5, (1 + ends.mean(1)).tolist()) | {"tests": {"in": "", "far": ""}}
+    scored["methods"]["rope"]["blocks"] = blocks_with(ends)["methods"]["rope"]["blocks"]
+    assert interval(scored, "rope") == pytest.approx(both)
 
 
 # The sizes of a sweep's cell here: little enough to do often.

@@ -158,23 +158,28 @@ class AsIs(torch.nn.Module):
 
 
 @pytest.mark.parametrize("changes", [{}, {"length": 9, "targets": 9}])
-def test_masked_losses_count_the_same_characters_at_each_length(changes, corpus):
+def test_masked_losses_count_the_same_characters_at_each_length(changes, corpus, monkeypatch):
+    monkeypatch.setattr(measures, "BLOCKS", 4)
+    monkeypatch.setattr(measures, "BLOCK", 5)
     settings = settings_for("nano", "masked", **{"length": 16, "targets": 8, "windows": 20} | changes)
     letters = len(TASKS["masked"].vocabulary)
     model = AsIs(letters)
     found = masked_losses(model, settings)
     # The loss of a model that looks at nothing but the character itself is the same exactly if the characters are.
-    assert model.read == found["lengths"] == settings.lengths and len({round(loss, 4) for loss in found["loss"]}) == 1
+    assert list(dict.fromkeys(model.read)) == found["lengths"] == settings.lengths
+    assert len({round(loss, 4) for loss in found["whole"]}) == 1
     windows = held_out_windows(corpus.held_out, settings)[:, :-1]
     tokens, targets = mask_characters(torch.Generator().manual_seed(0), windows)
     first = (windows.shape[1] - settings.targets) // 2
-    losses = []
+    losses = [[] for _ in range(4)]
     for b in range(len(windows)):
         for t in range(first, first + settings.targets):
             if targets[b, t] != IGNORE:
                 exact = 20.0 if tokens[b, t] == targets[b, t] else 0.0
-                losses.append(math.log(math.exp(20.0) + letters - 1) - exact)
-    assert found["loss"][0] == pytest.approx(statistics.mean(losses), abs=1e-4)
+                losses[b // 5].append(math.log(math.exp(20.0) + letters - 1) - exact)
+    assert found["whole"][0] == pytest.approx(statistics.mean(sum(losses, [])), abs=1e-4)
+    for block in found["blocks"]["whole"]:
+        assert block == pytest.approx([*map(statistics.mean, losses)], abs=6e-4)
 
 
 @pytest.mark.parametrize("task", [name for name in TASKS if name not in ("text", "masked")])

@@ -143,7 +143,8 @@ def with_own(measure):
 
 def measure_masked(model, settings):
     losses = measures.masked_losses(model, settings)
-    return {"scores": {str(n): value for n, value in zip(losses["lengths"], losses["loss"])}}
+    scores = {str(length): loss for length, loss in zip(losses.pop("lengths"), losses.pop("whole"))}
+    return {"scores": scores} | losses
 
 
 def puzzle(task):

@@ -176,7 +176,7 @@ def block_changes(results: dict, arm: str) -> numpy.ndarray | None:
     if any("blocks" not in results["methods"][name] for name in (arm, other)):
         return None
     start, end = results.get("contrast") or (None, None)
-    lengths = [str(length) for length in results["lengths"]]
+    lengths = list(results["tests"]) if "tests" in results else [str(length) for length in results["lengths"]]
     last = lengths.index(end) if end is not None else -1
     first = last if other != arm else lengths.index(start) if start is not None else 0
 

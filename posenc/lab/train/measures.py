@@ -192,25 +192,29 @@ def masked_losses(model: Model, settings: Settings) -> dict:
 
     The characters that count stand in the middle `settings.targets` of each test window, and which of them are masked
     is drawn once for the longest window.
-    Returns: {"lengths": settings.lengths, "loss": [...]}, nats per masked character.
+    Returns: {"lengths": settings.lengths, "whole": [...]}, nats per masked character; and "blocks" as `short_long`.
     """
     windows = held_out_windows(load_corpus().held_out, settings)[:, :-1]
     longest = windows.shape[1]
     batch = mask_characters(torch.Generator().manual_seed(0), windows)
     device = next(model.parameters()).device
-    loss = []
+    parts = min(BLOCKS, len(windows))
+    losses, blocks = [], []
     for length in settings.lengths:
         left = (longest - length) // 2
         first = (longest - settings.targets) // 2 - left  # the same character at each length, odd ones too
         near = slice(first, first + settings.targets)
-        total, count = 0.0, 0
-        for tokens, targets in zip(batch.tokens.split(32), batch.targets.split(32)):
+        sums, counts = [], []
+        for tokens, targets in zip(batch.tokens.tensor_split(parts), batch.targets.tensor_split(parts)):
             logits = model(tokens[:, left : left + length].to(device))[:, near].float()
             answers = targets[:, left : left + length][:, near].to(device)
-            total += cross_entropy(logits.flatten(0, 1), answers.flatten(), ignore_index=IGNORE, reduction="sum").item()
-            count += int((answers != IGNORE).sum())
-        loss.append(total / count)
-    return {"lengths": settings.lengths, "loss": loss}
+            sums.append(cross_entropy(logits.flatten(0, 1), answers.flatten(), ignore_index=IGNORE, reduction="sum"))
+            counts.append((answers != IGNORE).sum())
+        sums, counts = torch.stack(sums), torch.stack(counts)
+        losses.append((sums.sum() / counts.sum()).item())
+        blocks.append([round(loss, 3) for loss in (sums / counts).tolist()])
+    stored = {"blocks": {"whole": blocks}} if settings.windows >= BLOCKS * BLOCK else {}
+    return {"lengths": settings.lengths, "whole": losses, **stored}
 
 
 # ------------------------------------------------------------------------------------------------------------ puzzles
