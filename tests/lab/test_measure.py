@@ -25,6 +25,7 @@ from posenc.lab.train.measures import (
     some_windows,
     target_losses,
     task_errors,
+    unfair_losses,
     validation,
 )
 from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus, mask_characters
@@ -79,6 +80,7 @@ def test_losses_are_those_of_windows_that_end_alike(corpus, monkeypatch):
             assert mean == pytest.approx(each.mean().item(), abs=1e-5)
             assert blocks == pytest.approx(each.unflatten(0, (4, 2)).mean(1).tolist(), abs=6e-4)
     assert "blocks" not in short_long(model, dataclasses.replace(SMALL, windows=7))
+    losses = unfair_losses(model, SMALL)
     early = target_losses(model, windows[:, -(SMALL.targets + 1) :]).mean().item()
     assert losses["early"] == pytest.approx([early] * 4, abs=1e-6)
     found, whole = loss_by_position(model, SMALL, bins=8), target_losses(model, windows)  # [windows, 128]

@@ -96,9 +96,9 @@ def made(sweep: Sweep, arm: str) -> tuple[str, dict]:
 
 
 def measure_text(model, settings):
-    losses = measures.short_long(model, settings)
-    cell = {kind: losses[kind] for kind in (*KINDS, "blocks") if kind in losses}
-    return cell | {
+    losses = measures.short_long(model, settings) | measures.unfair_losses(model, settings)
+    del losses["lengths"]
+    return losses | {
         "distance_and_keys": measures.distance_and_keys(model, settings)["loss"],
         "context_cut": measures.context_cut(model, settings)["loss"],
         "by_position": measures.loss_by_position(model, settings)["loss"],
@@ -120,8 +120,8 @@ def text_facts(settings):
 
 def measure_volume(model, settings):
     losses = measures.short_long(model, settings)
-    scores = {str(length): losses["whole"][i] for i, length in enumerate(losses["lengths"])}
-    return {"scores": scores} | {kind: losses[kind] for kind in (*KINDS, "blocks") if kind in losses}
+    scores = {str(length): loss for length, loss in zip(losses.pop("lengths"), losses["whole"])}
+    return {"scores": scores} | losses
 
 
 def volume_facts(settings):
