@@ -16,8 +16,8 @@ import torch
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
-from posenc.lab.experiments import check_results, provenance, six_digits, write_json
-from posenc.lab.train import settings_for
+from posenc.lab.experiments import check_results, load_results, provenance, six_digits, write_json
+from posenc.lab.train import Settings, settings_for
 from posenc.lab.train.measures import target_losses
 from posenc.lab.train.tasks import IGNORE, TASKS
 
@@ -91,6 +91,12 @@ def in_turns(functions, rounds, clock, repeat=1):
 def ratio(above, below):
     """The median over rounds of above / below, rounds paired."""
     return round(statistics.median(a / b for a, b in zip(above, below)), 3)
+
+
+def chosen(arm, sweep="train_short_test_long"):
+    """The settings of an arm of a frozen sweep: with one seed `train_with` makes the model that was tested there."""
+    frozen = load_results(sweep)
+    return Settings(**frozen["settings"] | frozen["choice"][arm])
 
 
 def write(results):

@@ -2,9 +2,10 @@ r"""Which pairs of lanes break RoPE beyond its training length? Stop some at the
 
     python benchmarks/rope_lanes.py
 
-Trains RoPE as usual, and changes only the test: up to distance L - 1, with L the training length, scores are as
-trained. At greater distances the stopped pairs keep the angle of distance L - 1, and the other pairs go on. "slow" are
-the pairs whose wavelength exceeds L. With "all" pairs stopped no angle is new, and what is left is the number of keys.
+Trains the RoPE models of the book's text study anew, and changes only the test: up to distance L - 1, with L the
+training length, scores are as trained. At greater distances the stopped pairs keep the angle of distance L - 1, and the
+other pairs go on. "slow" are the pairs whose wavelength exceeds L. With "all" pairs stopped no angle is new, and what
+is left is the number of keys.
 Writes results/rope_lanes.json. Chapter: RoPE.
 """
 
@@ -15,13 +16,12 @@ import torch
 from tqdm import tqdm
 
 from posenc import Encoding
-from posenc.lab.train import settings_for, train_with
+from posenc.lab.train import train_with
 from posenc.lab.train.measures import held_out_windows
 from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import inv_freq, rotate
 
-SETTINGS = settings_for("lab")
-SEEDS = range(3)
+SETTINGS = record.chosen("rope")
 
 
 def stopping(stopped, length):
@@ -50,7 +50,7 @@ def losses(model, windows, encoding=None, cut=None):
 
 
 def measure(seed, corpus):
-    """The losses of one trained model with each group of pairs stopped."""
+    """The losses of one trained model with each group of pairs stopped, and how many are slow."""
     model, _ = train_with("rope", SETTINGS, seed, device="cpu", progress=False)
     windows = held_out_windows(corpus.held_out, SETTINGS)
     slow = 2 * math.pi / inv_freq(SETTINGS.dim // SETTINGS.num_heads) > SETTINGS.length
@@ -63,10 +63,10 @@ def measure(seed, corpus):
 
 
 def main():
-    results, corpus = record.begun(__doc__, "rope_lanes", "lab", SETTINGS), load_corpus()
-    cells, slow = zip(*[measure(seed, corpus) for seed in tqdm(SEEDS)])
+    results, corpus = record.begun(__doc__, "rope_lanes", "study", SETTINGS), load_corpus()
+    cells, slow = zip(*[measure(seed, corpus) for seed in tqdm(record.SEEDS)])
     results |= {
-        "seeds": list(SEEDS),
+        "seeds": list(record.SEEDS),
         "lengths": SETTINGS.lengths,
         "unit": "nats per character",
         "definition": __doc__.split("\n\n")[2],
