@@ -1,6 +1,6 @@
-r"""What do wrong position ids cost a trained model? Train each method on text, then give it ids that are off.
+r"""What do wrong position ids cost a trained model? Train the text study's models anew, and give them ids that are off.
 
-    python benchmarks/practice.py        # finished models are kept in runs/practice
+    python benchmarks/practice.py        # an hour of one core; finished models are kept in runs/practice
 
 Losses in nats per character, of the same characters under every kind of ids:
     new        the last 16 of 64 characters, their ids off by each of `offsets` against their prefix
@@ -20,17 +20,16 @@ import torch
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
-from posenc import METHODS
-from posenc.lab.train import settings_for, train_with
+from posenc.lab.experiments import load_results
+from posenc.lab.train import train_with
 from posenc.lab.train.measures import fixed_batch, held_out_windows
 from posenc.lab.train.tasks import IGNORE, load_corpus
 
-SETTINGS = settings_for("lab")
-SEEDS = range(3)
+CHOICE = load_results("train_short_test_long")["choice"]
+SETTINGS = record.chosen("nope")
 LENGTH, NEW, HALF = SETTINGS.length, 16, SETTINGS.length // 2
 OFFSETS = [-48, -40, -32, -24, -16, -12, -8, -6, -4, -3, -2, -1, 0]
 SHIFTS = [0, 1, 2, 4, 8, 12, 16, 24, 32]
-NEEDLE = settings_for("study", "needle")
 PROBED = ("sinusoidal", "rope", "alibi")
 
 
@@ -46,7 +45,7 @@ def loss(model, tokens, targets, scored, **how):
 
 def measure(method, seed):
     options = {"max_positions": LENGTH} if method == "learned" else None
-    model, _ = train_with(method, SETTINGS, seed, device="cpu", progress=False, options=options)
+    model, _ = train_with(method, record.chosen(method), seed, device="cpu", progress=False, options=options)
     corpus = load_corpus()
     windows = held_out_windows(corpus.held_out, SETTINGS)[:, -(LENGTH + 1) :]
     tokens, targets = windows[:, :-1], windows[:, 1:]
@@ -81,8 +80,9 @@ def measure(method, seed):
 
 
 def measure_needle(method, seed):
-    model, _ = train_with(method, NEEDLE, seed, task="needle", device="cpu", progress=False)
-    batch = fixed_batch("needle", NEEDLE, {"questions": 4})
+    settings = record.chosen(method, "needle")
+    model, _ = train_with(method, settings, seed, task="needle", device="cpu", progress=False)
+    batch = fixed_batch("needle", settings, {"questions": 4})
     asked = batch.targets != IGNORE
     shuffled = torch.rand(batch.tokens.shape, generator=torch.Generator().manual_seed(0)).argsort(1)
 
@@ -91,26 +91,27 @@ def measure_needle(method, seed):
         said = model(batch.tokens, positions=positions).argmax(-1)
         return ((said != batch.targets) & asked).sum().item() / asked.sum().item()
 
-    return {"right": share_wrong(torch.arange(NEEDLE.length)), "shuffled": share_wrong(shuffled)}
+    return {"right": share_wrong(torch.arange(settings.length)), "shuffled": share_wrong(shuffled)}
 
 
 def main():
-    results = record.begun(__doc__, "practice", "lab", SETTINGS) | {
+    results = record.begun(__doc__, "practice", "study", SETTINGS) | {
         "question": "What do wrong position ids cost a trained model?",
         "unit": "nats per character",
         "definition": inspect.cleandoc(__doc__),
-        "seeds": list(SEEDS),
+        "seeds": list(record.SEEDS),
+        "choice": CHOICE,
         "offsets": OFFSETS,
         "shifts": SHIFTS,
         "methods": {},
     }
-    for method in tqdm(METHODS):
-        found = [record.kept(f"practice/{method}-{seed}", measure, method, seed) for seed in SEEDS]
+    for method in tqdm(CHOICE):
+        found = [record.kept(f"practice/{method}-{seed}", measure, method, seed) for seed in record.SEEDS]
         results["methods"][method] = {"scores": {"right": [one["decoding"]["right"] for one in found]}} | {
             kind: [one[kind] for one in found] for kind in found[0]
         }
     results["needle"] = {
-        method: [record.kept(f"practice/needle-{method}-{seed}", measure_needle, method, seed) for seed in SEEDS]
+        method: [record.kept(f"practice/needle-{method}-{seed}", measure_needle, method, seed) for seed in record.SEEDS]
         for method in tqdm(PROBED, "needle")
     }
     record.write(results)
