@@ -67,6 +67,7 @@ def main():
     cells, slow = zip(*[measure(seed, corpus) for seed in tqdm(record.SEEDS)])
     results |= {
         "seeds": list(record.SEEDS),
+        "choice": {"rope": {"lr": SETTINGS.lr}},
         "lengths": SETTINGS.lengths,
         "unit": "nats per character",
         "definition": __doc__.split("\n\n")[2],
