@@ -3,9 +3,10 @@ r"""Which lanes break RoPE beyond its training length, and what each scheme of s
     python benchmarks/scaling.py surgery        # writes results/rope_surgery.json
     python benchmarks/scaling.py schemes        # writes results/scaling.json
 
-Surgery: RoPE trained as usual at length L; only the test changes. Up to distance L - 1 scores are as trained. At
-greater distances the stopped pairs of lanes keep the angle that they have at distance L - 1, the largest seen in
-training, and the others turn on. Stopped are the `cutoff` slowest pairs, or the `cutoff` fastest, for every cutoff.
+Surgery: the RoPE models of the book's text study, trained anew; only the test changes. Up to distance L - 1 scores are
+as trained. At greater distances the stopped pairs of lanes keep the angle that they have at distance L - 1, the largest
+seen in training, and the others turn on. Stopped are the `cutoff` slowest pairs, or the `cutoff` fastest, for every
+cutoff.
 
 Schemes: the same trained models, tested at L, 2L, 4L and 8L with the frequencies that each scheme gives for that
 length, "before" without any training and "after" a short fine-tuning at that length, which plain RoPE gets too. Loss
@@ -18,6 +19,7 @@ Chapter: Longer than trained.
 """
 
 import copy
+import dataclasses
 
 import record
 import torch
@@ -26,13 +28,16 @@ from torch.nn.functional import interpolate
 from tqdm import tqdm
 
 from posenc import scaling
-from posenc.lab.train import settings_for, train_with
+from posenc.lab.train import train_with
 from posenc.lab.train.measures import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
 from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import rope
 
-SEEDS = range(3)
-SETTINGS = {task: settings_for("study", task) for task in ("text", "needle")}
+SEEDS = record.SEEDS
+SETTINGS = {  # each scheme is tested at each length: on a quarter of the study's windows
+    "text": dataclasses.replace(record.chosen("rope"), windows=240),
+    "needle": record.chosen("rope", "needle"),
+}
 HEAD_DIM = {task: s.dim // s.num_heads for task, s in SETTINGS.items()}
 BINS, WHEN = 32, ("before", "after")
 UNTIL = [int(part[-1]) for part in torch.arange(SETTINGS["text"].lengths[-1]).tensor_split(BINS)]
@@ -110,7 +115,7 @@ def measure_text(seed):
     """Every scheme before and after fine-tuning, for one model trained on text."""
     s, corpus = SETTINGS["text"], load_corpus()
     model, _ = train_with("rope", s, seed, device="cpu", progress=False)
-    windows = held_out_windows(corpus.held_out, s)[::2]
+    windows = held_out_windows(corpus.held_out, s)
     starts = torch.linspace(0, len(corpus.train) - s.lengths[-1] - 1, 16, dtype=torch.float64).long()
     training = corpus.train[starts[:, None] + torch.arange(s.lengths[-1] + 1)]
     found = {}
@@ -152,7 +157,7 @@ def measure_needle(seed, long):
 def measure_surgery(seed):
     s = SETTINGS["text"]
     model, _ = train_with("rope", s, seed, device="cpu", progress=False)
-    windows = held_out_windows(load_corpus().held_out, s)[::2]
+    windows = held_out_windows(load_corpus().held_out, s)
     pairs, found = HEAD_DIM["text"] // 2, {"slow": [], "fast": []}
     for cutoff in tqdm(range(pairs + 1), desc=f"seed {seed}"):
         index = torch.arange(pairs)
