@@ -50,19 +50,22 @@ def takes(config, name):
     return known and not (isinstance(fixed, property) and fixed.fset is None)
 
 
-def tiny(kind):
-    """A model of this type with random weights."""
-    make, model_class = transformers.CONFIG_MAPPING[kind], getattr(transformers, KINDS[kind])
-    whole = make()
+def sizes_of(kind):
+    """Our sizes for a configuration of this type."""
+    whole = transformers.CONFIG_MAPPING[kind]()
     if hasattr(whole, "text_config"):
         raise ValueError("several models in one, whose decoder may have a type of its own")
     sizes = {name: size for size, names in SIZES.items() for name in names.split() if takes(whole, name)}
     if hasattr(whole, "qk_rope_head_dim"):  # latent attention gives each head a key of its own
         sizes["num_key_value_heads"] = 4
     types = list(dict.fromkeys(getattr(whole, "layer_types", None) or ()))
-    if len(types) > 1:  # one of each in turn
-        sizes["layer_types"] = (types * 4)[:4]
-    config = make(**sizes)
+    return sizes | ({"layer_types": (types * 4)[:4]} if len(types) > 1 else {})  # one of each in turn
+
+
+def tiny(kind):
+    """A model of this type with random weights."""
+    config = transformers.CONFIG_MAPPING[kind](**sizes_of(kind))
+    model_class = getattr(transformers, KINDS[kind])
     with torch.device("meta"):
         count = sum(parameter.numel() for parameter in model_class(config).parameters())
     if count > LARGEST:

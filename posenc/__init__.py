@@ -4,7 +4,7 @@ posenc.attention assembles an encoding from four places (embed, rotate, bias, we
 arguments raise TypeError or ValueError naming the argument, its value and what would be right.
 """
 
-from . import audit, bridges
+from . import audit, bridges, configs
 from .attention import attention
 from .bias import alibi, cope, fire, fox, inkling, kerple, shaw, t5, transformer_xl
 from .embed import learned, sinusoidal
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS", "At", "Encoding", "FoxPro", "KVCache", "SelfAttention", "UnsupportedError", "alibi", "attention",
-    "audit", "bridges", "compose", "comrope", "cope", "embed_input", "explain_impl", "exposb", "fire", "fox",
+    "audit", "bridges", "compose", "comrope", "configs", "cope", "embed_input", "explain_impl", "exposb", "fire", "fox",
     "inkling", "kerple", "learned", "liere", "make", "mrope", "path", "rope", "rope2d", "rse", "scaling", "shaw",
     "sink", "sinusoidal", "softmax", "stickbreaking", "t5", "transformer_xl",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ LAYERS = [
     "layer",
     "foxpro",
     "methods",
-    "audit bridges",
+    "audit bridges configs",
     "",  # posenc/__init__.py
     "lab",
     "chapters",
