@@ -5,7 +5,7 @@ from collections import Counter
 import torch
 
 import posenc
-from posenc import METHODS, UnsupportedError, bridges
+from posenc import METHODS, UnsupportedError, bridges, configs
 from posenc.lab.experiments import load_results
 from posenc.lab.titles import link
 from posenc.lab.write import say_all, table
@@ -82,6 +82,7 @@ def speed_table():
 
 
 def numbers():
-    r"""Give the prose how many model types get which answer."""
+    r"""Give the prose how many model types get which answer, and how many configurations are read."""
     answers = Counter(said.split(" | ")[0] for said in load_results("attach_kinds")["kinds"].values())
-    say_all("own", {answer.replace(" ", "_"): f"{count}" for answer, count in answers.items()})
+    counts = {answer.replace(" ", "_"): count for answer, count in answers.items()}
+    say_all("own", {name: f"{n}" for name, n in (counts | {"config_types": len(configs.table()["types"])}).items()})
