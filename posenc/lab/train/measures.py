@@ -99,19 +99,20 @@ def short_long(model: Model, settings: Settings) -> dict:
     r"""Loss as the context grows beyond the training length, on fixed target characters: `KINDS` says what is what.
 
     Returns: {"lengths": settings.lengths, "whole": [...], "cut": [...]}, a loss in nats per character for each length.
-        Of many windows, `BLOCKS` of `BLOCK` or more, also "blocks": for both at each length the means over blocks of
-        neighboring windows, from which an interval can be drawn.
+        Of many windows, `BLOCKS` of `BLOCK` or more, also "blocks": {"whole": at each length the means over blocks of
+        neighboring windows}, from which an interval can be drawn.
     Chapter: Why attention needs position.
     """
     windows = held_out_windows(load_corpus().held_out, settings)
-    losses, blocks = {"whole": [], "cut": []}, {"whole": [], "cut": []}
+    whole, cut, blocks = [], [], []
     for length in settings.lengths:
-        for kind, cut in (("whole", None), ("cut", settings.length)):
-            rows = target_losses(model, windows[:, -(length + 1) :], cut=cut)[:, -settings.targets :]
-            losses[kind].append(rows.mean().item())
-            blocks[kind].append([round(part.mean().item(), 3) for part in rows.tensor_split(BLOCKS)])
-    stored = {"blocks": blocks} if settings.windows >= BLOCKS * BLOCK else {}
-    return {"lengths": settings.lengths, **losses, **stored}
+        read = windows[:, -(length + 1) :]
+        rows = target_losses(model, read)[:, -settings.targets :]
+        whole.append(rows.mean().item())
+        blocks.append([round(part.mean().item(), 3) for part in rows.tensor_split(BLOCKS)])
+        cut.append(target_losses(model, read, cut=settings.length)[:, -settings.targets :].mean().item())
+    stored = {"blocks": {"whole": blocks}} if settings.windows >= BLOCKS * BLOCK else {}
+    return {"lengths": settings.lengths, "whole": whole, "cut": cut, **stored}
 
 
 def unfair_losses(model: Model, settings: Settings) -> dict:
