@@ -3,7 +3,7 @@ r"""The comparison of the report that this book began with: five encodings, two 
     python -m posenc.lab.experiments rates report_causal               # then sweep report_causal --rates
     python -m posenc.lab.experiments rates report_causal_original --device cuda        # at the report's sizes
 
-No page shows it yet, and no file of it is frozen.
+Chapter: One model, five encodings.
 """
 
 from posenc.encoding import Encoding
