@@ -7,7 +7,7 @@ Chapter: One model, five encodings.
 """
 
 from posenc.encoding import Encoding
-from posenc.lab.experiments.sweeps import Sweep, measure_masked, measure_volume, with_own
+from posenc.lab.experiments.sweeps import Sweep, measure_masked, measure_volume, volume_facts, with_own
 from posenc.lab.train import settings_for
 from posenc.lab.train.tiny import encoding_maker
 
@@ -108,10 +108,7 @@ def sweep_of(objective: str, settings) -> Sweep:
         "and RSE extrapolate where a learned table fails.",
         shows_not="What the report's own sizes, steps and text would give.",
         arms=ARMS | {f"{arm}_ran": (as_run(arm, settings, causal), {}) for arm in FIVE},
-        facts=lambda settings: {
-            "lengths": settings.lengths,
-            "tests": {str(n): f"context {n}" for n in settings.lengths},
-        },
+        facts=volume_facts,
         changes=settings.as_dict(),
     )
 

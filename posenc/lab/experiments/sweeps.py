@@ -125,8 +125,7 @@ def measure_volume(model, settings):
 
 
 def volume_facts(settings):
-    facts = {key: value for key, value in text_facts(settings).items() if key in ("lengths", "definitions")}
-    return facts | {"tests": {str(n): f"context {n}" for n in settings.lengths}}
+    return {"lengths": settings.lengths, "tests": {str(n): f"context {n}" for n in settings.lengths}}
 
 
 def with_own(measure):
