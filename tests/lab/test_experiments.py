@@ -26,7 +26,7 @@ from posenc.lab.experiments import (
     write_json,
 )
 from posenc.lab.experiments.command import main
-from posenc.lab.experiments.sweeps import arms_of
+from posenc.lab.experiments.sweeps import CUT, arms_of
 from posenc.lab.experiments.verdicts import CLAIMS, T95, ignores_far
 from posenc.lab.train import Settings, settings, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
@@ -212,7 +212,7 @@ def test_a_stopped_sweep_goes_on_and_trains_no_finished_cell_again(tiny, tmp_pat
     def numbers(sweep, arm, seed, settings):
         if len(trained) == 3:
             raise KeyboardInterrupt
-        return {"scores": {test: len(arm) / 100 + seed / 10 for test in TASKS["counting"].words}}
+        return {"scores": {test: len(arm) / 100 + seed / 10 for test in (*TASKS["counting"].words, CUT)}}
 
     trained, out, cells = pretend(monkeypatch, numbers), tmp_path / "r.json", tmp_path / "r.json.cells"
     with pytest.raises(KeyboardInterrupt):
@@ -235,7 +235,7 @@ def test_a_stopped_sweep_goes_on_and_trains_no_finished_cell_again(tiny, tmp_pat
 
 
 def test_the_cells_are_dealt_to_the_processes(tiny, tmp_path, monkeypatch):
-    cells = pretend(monkeypatch, lambda *given: {"scores": dict.fromkeys(TASKS["counting"].words, 0.5)})
+    cells = pretend(monkeypatch, lambda *given: {"scores": dict.fromkeys([*TASKS["counting"].words, CUT], 0.5)})
     monkeypatch.setattr(run, "distributed", mock.Mock())  # by which they wait for one another
     monkeypatch.setenv("WORLD_SIZE", "2")
     shares = {"1": [("rope", 0), ("nope", 1), ("alibi", 1)], "0": [("nope", 0), ("alibi", 0), ("rope", 1)]}
@@ -304,7 +304,7 @@ def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_p
 
 def test_arms_are_added_to_results_that_are_there(tiny, tmp_path, monkeypatch, capsys):
     def numbers(sweep, arm, seed, settings):  # of its own for each arm and seed
-        return {"scores": {test: round(len(arm) / 100 + seed / 10, 6) for test in TASKS["flipflop"].words}}
+        return {"scores": {test: round(len(arm) / 100 + seed / 10, 6) for test in (*TASKS["flipflop"].words, CUT)}}
 
     pretend(monkeypatch, numbers)
     together, out = tmp_path / "all.json", tmp_path / "r.json"

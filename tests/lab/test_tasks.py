@@ -85,7 +85,7 @@ SOLVERS = {name: globals()[f"solve_{name}"] for name in MADE_UP}
 def test_solver_gives_every_target(name, test):
     """The targets follow from what was read before, are scored wherever they do, and stand next in the sequence."""
     tokens, targets = batch(name, size=8, **TASKS[name].tests(LENGTH)[test])
-    assert (targets != IGNORE).any(dim=1).float().mean() > 0.75
+    assert (targets != IGNORE).any(dim=1).float().mean() > 0.5
     for row, wanted in zip(tokens.tolist(), targets.tolist()):
         words = in_words(name, row)
         for i, target in enumerate(wanted):

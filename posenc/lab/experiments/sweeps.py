@@ -146,9 +146,23 @@ def measure_masked(model, settings):
     return {"scores": scores} | losses
 
 
+CUT = "longer 4x, cut"
+
+
 def puzzle(task):
-    """What a sweep over a puzzle measures: the share of wrong answers on each of its tests."""
-    return lambda model, settings: {"scores": measures.task_errors(model, task, settings)}
+    """What a sweep over a puzzle measures: the share of wrong answers on each of its tests, and CUT."""
+
+    def measure(model, settings):
+        longest = measures.fixed_batch(task, settings, TASKS[task].tests(settings.length)["longer 4x"])
+        scores = measures.task_errors(model, task, settings)
+        return {"scores": scores | {CUT: measures.share_wrong(model, longest, cut=settings.length)}}
+
+    return measure
+
+
+def puzzle_facts(task):
+    words = {CUT: "As longer 4x, each query seeing only the nearest keys, as many as in training."}
+    return lambda settings: {"tests": TASKS[task].words | words}
 
 
 def measure_needle(model, settings):
@@ -329,6 +343,7 @@ SWEEPS = {
         headline="CoPE (arXiv 2405.18719), error in / out of distribution: absolute 6.8% / 21.7%, RoPE 1.8% / 20.3%, "
         "CoPE 0% / 4.9%.",
         shows_not="The paper's scale: its sequences are eight times as long and its models larger.",
+        facts=puzzle_facts("flipflop"),
     ),
     "selective_copy": Sweep(
         task="selective_copy",
@@ -357,6 +372,7 @@ SWEEPS = {
         headline="CoPE (arXiv 2405.18719), Tables 2 and 3: CoPE copies without an error in and out of distribution, "
         "absolute positions and RoPE do not.",
         shows_not="Which of position, distance and number of keys is to blame: they grow together here.",
+        facts=puzzle_facts("selective_copy"),
     ),
     "counting": Sweep(
         task="counting",
@@ -385,6 +401,7 @@ SWEEPS = {
         headline="CoPE (arXiv 2405.18719), counting task: CoPE and relative positions count well in distribution, "
         "absolute positions worst.",
         shows_not="Counting beyond nine, or several counters at once.",
+        facts=puzzle_facts("counting"),
     ),
     "recall": Sweep(
         task="recall",

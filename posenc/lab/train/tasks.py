@@ -392,7 +392,8 @@ def make_counting(generator, size, *, length, passes=0.6, asks=0.1, resets=0.1):
 
 
 def counting_tests(length):
-    return {"in": {}, "sparser": {"passes": 0.9}, "denser": {"passes": 0.2}} | longer(length)
+    tests = {"in": {}, "sparser": {"passes": 0.9}, "denser": {"passes": 0.2}, "rarely asked": {"asks": 0.02}}
+    return tests | longer(length)
 
 
 # needle (RULER, arXiv 2404.06654): values 0 .. 7, then needles A0, A1 ... H7, then the questions ?A ... ?H, then filler
@@ -488,6 +489,7 @@ TASKS = {task.name: task for task in (
         "in": "Three of five instructions pass.",
         "sparser": "Nine of ten instructions pass.",
         "denser": "One of five instructions passes.",
+        "rarely asked": "Two questions in a hundred tokens where training has ten: few answers to count on from.",
         **LONGER,
     }),
     Task("needle", NEEDLE_WORDS, make_needle, needle_tests, {
