@@ -304,7 +304,7 @@ def test_outputs_are_compared_where_weights_are_the_same_or_not_given():
     torch.manual_seed(0)
     shaw = posenc.shaw.shaw(16, clip=3, values=True)
     other = copy.deepcopy(shaw)
-    other.bias.values.data += 1.0
+    other.gather.values.data += 1.0
     finding = audit(shaw, like=other, questions=[])["same"]
     assert finding.verdict == "fails" and "an output" in finding.words
     assert audit(rope_attends, "attention", like=posenc.rope.rope(16), questions=[])["same"].verdict == "holds"

@@ -394,7 +394,7 @@ def by_loops(case, encoding):
                     weights[b, h, i, j] = weight
                     value = values[j]
                     if case.options.get("values"):
-                        more = encoding.bias.values[clipped(case.options, m, ns[j])].tolist()
+                        more = encoding.gather.values[clipped(case.options, m, ns[j])].tolist()
                         value = [a + b for a, b in zip(value, more)]
                     out[b, h, i] += weight * torch.tensor(value, dtype=torch.float64)
     return out, weights
@@ -435,7 +435,7 @@ def test_each_implementation_that_serves_a_case_gives_the_same(drawn):
     encoding, expected = drawn.encoding(), drawn.attend()
     close(drawn.attend(encoding, impl="auto"), expected, 1e-10)
     hides = encoding.bias is not None and getattr(encoding.bias, "reads_scores", True)  # the scores, from whom it reads
-    if hides or encoding.weigh is not None or encoding.attend is not None:
+    if hides or {"weigh", "gather"} & {*encoding.places} or encoding.attend is not None:
         with pytest.raises(posenc.UnsupportedError, match="impl='sdpa'"):
             drawn.attend(encoding, impl="sdpa")
     else:
