@@ -45,7 +45,9 @@ def attend(q, k, v, encoding, *, gates=None, scale=None, **options):
     def instead(q, k, at):
         dtype = accumulation_dtype(q)
         w, beta = gates[..., :-1].to(dtype), gates[..., -1].to(dtype)
-        return scale * scores_along(q.to(dtype), k.to(dtype), w, beta) - at.scores
+        scores = scale * scores_along(q.to(dtype), k.to(dtype), w, beta)
+        more = 0 if encoding.bias is None else encoding.bias(q, k, at._replace(scores=scores))
+        return scores + more - at.scores
 
     instead.no_kernel = attend.no_kernel
     kept = {name: getattr(encoding, name) for name in ("rotate", "weigh", "gather", "causal_only")}
