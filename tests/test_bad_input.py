@@ -303,6 +303,10 @@ REFUSED = {  # what only a call of several parts shows: (the call, words of its 
         lambda: attention(q, q, q[..., :3], posenc.shaw.shaw(8, values=True)),
         ["head_dim=8", "3 lanes of v"],
     ),
+    "values that are too short to turn": (
+        lambda: attention(q, q, q[..., :6], rope.rope(8, values=True)),
+        ["v must", "8 lanes", "6]"],
+    ),
     "a bias that is none": (lambda: attends(Encoding(bias=lambda q, k, at: "none")), ["bias must"]),
     "a bias of a larger batch": (
         lambda: attends(Encoding(bias=lambda q, k, at: q.new_zeros(3, 1, 1, 1))),
