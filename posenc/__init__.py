@@ -1,6 +1,6 @@
 r"""Positional encodings for transformers: readable references behind one attention function.
 
-posenc.attention assembles an encoding from four places (embed, rotate, bias, weigh); start reading there. Wrong
+posenc.attention assembles an encoding from five places (embed, rotate, bias, weigh, gather); start reading there. Wrong
 arguments raise TypeError or ValueError naming the argument, its value and what would be right.
 """
 

@@ -1,12 +1,12 @@
-r"""Attention with position at four places. Start reading here."""
+r"""Attention with position where an encoding puts it. Start reading here."""
 
 import math
 
 import torch
 
-from .encoding import At, Encoding, softmax
+from .encoding import At, Encoding, softmax, weighted_sum
 from .impls import by_kernels, choose_impl, fused_softmax
-from .inputs import accumulation_dtype, check_bias, check_inputs, check_turned, check_weights, visible_keys
+from .inputs import accumulation_dtype, check_bias, check_inputs, check_out, check_turned, check_weights, visible_keys
 from .positions import place_tokens
 
 NOPE = Encoding()
@@ -29,7 +29,9 @@ def attention(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     r"""Attend from q to k and v, with position entering where the encoding says.
 
-    weights = weigh(scale * rotate(q) . rotate(k) + bias),  output = weights v
+    weights = weigh(scale * rotate(q) . rotate(k) + bias),  output = gather(weights, v)
+
+    Where an encoding leaves a place empty, weigh is the softmax, gather the product, and the others do nothing.
 
     Arguments:
         q: [B, H, Tq, D] queries.
@@ -89,5 +91,5 @@ def attention(
     if encoding.bias is not None:
         scores = scores + check_bias(encoding.bias(q, k, at._replace(scores=scores)), q, k.shape[2])
     weights = check_weights((encoding.weigh or softmax)(scores, at), scores)
-    output = weights.to(v.dtype) @ v  # [B, H, Tq, Dv]
+    output = check_out((encoding.gather or weighted_sum)(weights, v, at), weights, v)  # [B, H, Tq, Dv]
     return (output, weights) if return_weights else output

@@ -1,4 +1,4 @@
-r"""The four places where position can enter attention, and the object that holds a choice for each."""
+r"""The places where position can enter attention, and the object that holds a choice for each."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from .errors import UnsupportedError, check_choice, check_int, shown
 
-PLACES = ("embed", "rotate", "bias", "weigh")
+PLACES = ("embed", "rotate", "bias", "weigh", "gather")
 SIZES = ("dim", "num_heads", "head_dim")
 
 
 class At(NamedTuple):
-    r"""Where the queries and keys stand: what `rotate`, `bias` and `weigh` are told besides the numbers.
+    r"""Where the queries and keys stand: what `rotate`, `bias`, `weigh` and `gather` are told besides the numbers.
 
     pos_q: [B or 1, Tq] (or [B or 1, Tq, n] with n axes), positions of the queries, integers or floats.
     pos_k: [B or 1, Tk] (or [B or 1, Tk, n]), positions of the keys.
@@ -41,12 +41,13 @@ class Gates(NamedTuple):
 
 
 class Encoding(nn.Module):
-    r"""A positional encoding: at most one callable for each of the four places.
+    r"""A positional encoding: at most one callable for each of the five places.
 
     embed:  (x [B, T, C], pos [B or 1, T]) -> x            added to embeddings
     rotate: (q [B, H, Tq, D], k [B, H, Tk, D], at) -> q, k  applied before the dot product
     bias:   (q, k, at) -> broadcastable to [B, H, Tq, Tk]   added to the scaled logits
     weigh:  (scores [B, H, Tq, Tk], at) -> weights          in place of the softmax
+    gather: (weights [B, H, Tq, Tk], v [B, H, Tk, Dv], at) -> [B, H, Tq, Dv]  in place of the weighted sum of values
 
     `Encoding()` holds none of them: it is NoPE, attention without position.
 
@@ -70,6 +71,7 @@ class Encoding(nn.Module):
         rotate: Callable | None = None,
         bias: Callable | None = None,
         weigh: Callable | None = None,
+        gather: Callable | None = None,
         *,
         embed_at: str = "input",
         axes: int | None = None,
@@ -81,7 +83,7 @@ class Encoding(nn.Module):
         head_dim: int | None = None,
     ) -> None:
         super().__init__()
-        for place, function in zip((*PLACES, "attend"), (embed, rotate, bias, weigh, attend)):
+        for place, function in zip((*PLACES, "attend"), (embed, rotate, bias, weigh, gather, attend)):
             if function is not None and not callable(function):
                 raise TypeError(f"{place}={shown(function)} must be a callable or None, got {type(function).__name__}")
             setattr(self, place, function)
@@ -168,3 +170,8 @@ def softmax(scores: torch.Tensor, at: At) -> torch.Tensor:
     """
     hidden = ~at.visible | scores.isneginf()
     return torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1).masked_fill(hidden, 0.0)
+
+
+def weighted_sum(weights: torch.Tensor, v: torch.Tensor, at: At) -> torch.Tensor:
+    r"""The sum over keys of weights [B, H, Tq, Tk] times values v [B, H, Tk, Dv]: [B, H, Tq, Dv]."""
+    return weights.to(v.dtype) @ v

@@ -3,7 +3,7 @@ r"""Which implementation serves a call, decided from what each declares: nothing
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from .encoding import At, Encoding
+from .encoding import PLACES, At, Encoding
 from .errors import UnsupportedError, check_choice, check_int, shown
 from .inputs import check_bias, check_encoding
 from .kernels.served import why_not_here
@@ -50,6 +50,8 @@ def why_not_fused(encoding, return_weights, dtype):
         return "the encoding brings an attention of its own, which PyTorch's fused attention does not compute"
     if encoding.weigh is not None:
         return "the encoding acts at 'weigh', and PyTorch's fused attention makes a softmax"
+    if encoding.gather is not None:
+        return "the encoding acts at 'gather', and PyTorch's fused attention adds up values as they are"
     if return_weights:
         return "return_weights=True asks for weights that fused attention never holds"
     if encoding.bias is None:
@@ -114,7 +116,7 @@ def why_not(encoding, return_weights, device, dtype, head_dim, positions=()):
 
 def no_twin(encoding):
     """Why no kernel computes attention with this encoding, on whatever device; None where kernels do."""
-    for place in ("attend", "rotate", "bias", "weigh"):
+    for place in ("attend", *PLACES[1:]):
         function = getattr(encoding, place)
         if function is not None and not hasattr(function, "kernel"):
             reason = getattr(function, "no_kernel", None)

@@ -121,6 +121,15 @@ def check_weights(weights, scores):
     return weights
 
 
+def check_out(out, weights, v):
+    """Return what an encoding's `gather` gave, once it is a value for each query."""
+    shape = [*weights.shape[:3], v.shape[3]]
+    if not isinstance(out, Tensor) or list(out.shape) != shape:
+        got = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise TypeError(f"the encoding's gather must return {shape}, it returned {got}")
+    return out
+
+
 def check_bias(bias, q, keys):
     """Return what an encoding's `bias` gave, once it broadcasts to the scores, as a tensor of four dimensions."""
     shape = (*q.shape[:3], keys)

@@ -60,7 +60,7 @@ METHODS = {
         fails=("relative", "unseen"),  # beyond its threshold it divides by the query's position
         variants={"near": {"threshold": 3.0}}),
     "rope": Method(rope.rope, "RoPE", ("rotate",), fails=("unseen",), variants={
-        "half": {"layout": "half"}, "partial": {"rotary_dim": 4},
+        "half": {"layout": "half"}, "partial": {"rotary_dim": 4}, "values": {"values": True},
         "proportional": {"rotary_dim": 4, "proportional": True, "layout": "half"}}),
     "rope2d": Method(rope2d.rope2d, "2D-RoPE", ("rotate",), axes=2, variants={
         "mixed": {"form": "mixed", "num_heads": 4}, "half": {"layout": "half"}}),

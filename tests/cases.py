@@ -12,6 +12,7 @@ DIM = HEADS * HEAD_DIM
 VARIANTS = {f"{name}-{words}": (name, o) for name, row in posenc.METHODS.items() for words, o in row.variants.items()}
 VARIANTS["rope-own-frequencies"] = ("rope", {"inv_freq": torch.tensor([0.5, 0.1]), "attention_factor": 1.2})
 NAMES = [*posenc.METHODS, *VARIANTS, "rope+alibi", "rope+stickbreaking", "rope+shaw-values", "t5+stickbreaking"]
+NAMES += ["path+shaw-values"]
 
 
 def as_made(name):

@@ -135,6 +135,27 @@ def test_a_method_that_brings_its_attention_gets_everything():
     assert given == options
 
 
+def test_what_gathers_is_told_the_weights_and_the_values_of_each_head():
+    seen, alibi = {}, posenc.make("alibi", num_heads=4)
+
+    def gather(weights, v, at):
+        seen.update(weights=weights, v=v, at=at)
+        return 2 * weights @ v
+
+    q, k, v = normal(2, 4, 3, 8), normal(2, 2, 5, 8, seed=1), normal(2, 2, 5, 6, seed=2)
+    both = posenc.compose(alibi, Encoding(gather=gather))
+    out, weights = attention(q, k, v, both, return_weights=True, pos_k=torch.arange(5) + 7, pos_q=torch.arange(3))
+    plain, expected = attention(q, k, v, alibi, return_weights=True, pos_k=torch.arange(5) + 7, pos_q=torch.arange(3))
+    torch.testing.assert_close(out, 2 * plain)
+    assert torch.equal(weights, expected) and seen["weights"] is weights
+    assert torch.equal(seen["v"], v.repeat_interleave(2, dim=1)) and seen["at"].pos_k[0, 0] == 7
+    assert both.places == ("bias", "gather") and both.without("gather").places == ("bias",)
+    assert posenc.explain_impl(both).startswith("impl='torch'")
+    for impl in ("sdpa", "triton"):
+        with pytest.raises(posenc.UnsupportedError, match=f"impl='{impl}'.*'gather'"):
+            attention(q, k, v, Encoding(gather=gather), impl=impl)
+
+
 def test_which_implementation_and_why(monkeypatch):
     monkeypatch.setattr(posenc.impls, "why_not", lambda *_: None)
     monkeypatch.setattr(posenc.impls, "why_slower", lambda device, *_: "it is slow" if device.type == "cpu" else None)
@@ -340,6 +361,7 @@ TWINS = [  # the encoding, what its line says of its own, whether kernels comput
     (posenc.inkling.inkling(4), "'bias'.*Inkling.*curve", False),
     (posenc.path.path(8), "'attend'.*PaTH.*between", False),
     (posenc.sink.sink(2), "'weigh'.*sink.*no key", False),
+    (posenc.shaw.shaw(8, values=True).without("bias"), "'gather'.*Shaw.*weights", False),
 ]
 
 

@@ -1,6 +1,7 @@
 """The audit: each question has a subject that passes and one that fails, and the frozen verdicts come out again."""
 
 import copy
+import functools
 import importlib.metadata
 import importlib.util
 import math
@@ -304,7 +305,7 @@ def test_outputs_are_compared_where_weights_are_the_same_or_not_given():
     torch.manual_seed(0)
     shaw = posenc.shaw.shaw(16, clip=3, values=True)
     other = copy.deepcopy(shaw)
-    other.bias.values.data += 1.0
+    other.gather.values.data += 1.0
     finding = audit(shaw, like=other, questions=[])["same"]
     assert finding.verdict == "fails" and "an output" in finding.words
     assert audit(rope_attends, "attention", like=posenc.rope.rope(16), questions=[])["same"].verdict == "holds"
@@ -330,6 +331,16 @@ LAYOUTS = [
 def test_layouts_have_names(code, says):
     finding = audit(bound(code), "rotate", questions=["layout"])["layout"]
     assert finding.verdict == "holds" and finding.words == says
+
+
+def test_what_gathers_is_asked_by_its_outputs():
+    def turns(weights, v, at, back=1):
+        return rotate(weights.to(v.dtype) @ rotate(v, at.pos_k[:, None], W), -back * at.pos_q[:, None], W)
+
+    assert not audit(turns, "gather").failures
+    finding = audit(functools.partial(turns, back=0), "gather", questions=["relative"])["relative"]
+    assert finding.verdict == "fails" and "output" in finding.example
+    assert audit(posenc.make("rope", head_dim=16, values=True)).failures == ("unseen",)
 
 
 def test_a_whole_attention_function():

@@ -286,7 +286,7 @@ REFUSED = {  # what only a call of several parts shows: (the call, words of its 
     "a position between rows": (lambda: embed(x, at / 2), ["positions", "0.5", "whole"]),
     "a position that is no number": (lambda: embed(x, at * math.nan), ["positions", "nan", "finite"]),
     "two that rotate": (lambda: posenc.compose(rope.rope(8), rope.rope(8)), ["encodings[1]", "'rotate'"]),
-    "two that attend": (lambda: posenc.compose(*[posenc.shaw.shaw(8, values=True)] * 2), ["encodings[1]", "'bias'"]),
+    "two that attend": (lambda: posenc.compose(*[posenc.path.path(8)] * 2), ["encodings[1]", "'attend'"]),
     "axes of two": (lambda: posenc.compose(Encoding(axes=1), Encoding(axes=2)), ["encodings[1]", "2 axes"]),
     "head_dim of two": (lambda: posenc.compose(rope.rope(8), cope.cope(4)), ["encodings[1]", "head_dim=4", "8"]),
     "num_heads of two": (
@@ -303,6 +303,10 @@ REFUSED = {  # what only a call of several parts shows: (the call, words of its 
         lambda: attention(q, q, q[..., :3], posenc.shaw.shaw(8, values=True)),
         ["head_dim=8", "3 lanes of v"],
     ),
+    "values that are too short to turn": (
+        lambda: attention(q, q, q[..., :6], rope.rope(8, values=True)),
+        ["v must", "8 lanes", "6]"],
+    ),
     "a bias that is none": (lambda: attends(Encoding(bias=lambda q, k, at: "none")), ["bias must"]),
     "a bias of a larger batch": (
         lambda: attends(Encoding(bias=lambda q, k, at: q.new_zeros(3, 1, 1, 1))),
@@ -310,6 +314,7 @@ REFUSED = {  # what only a call of several parts shows: (the call, words of its 
     ),
     "a rotation of q alone": (lambda: attends(Encoding(rotate=lambda q, k, at: q)), ["rotate must return"]),
     "no rotation": (lambda: attends(Encoding(rotate=lambda *_: None)), ["rotate must return"]),
+    "outputs of fewer lanes": (lambda: attends(Encoding(gather=lambda w, v, at: v[..., :1])), ["gather must return"]),
     "weights of fewer keys": (lambda: attends(Encoding(weigh=lambda z, at: z[..., :1])), ["weigh must return"]),
     "an embedding of another width": (lambda: posenc.embed_input(learned.learned(9, 12), x, at), ["dim=12", "16"]),
     "positions of other tokens": (lambda: posenc.embed_input(learned.learned(9, 16), x, at[:4]), ["positions", "[5]"]),

@@ -152,7 +152,8 @@ def test_what_rotates_is_turned_first(name):
         ("rse", lambda *given: bridges.flex(bridges.turn(*given)[2], *given[1:]), "weigh"),  # the stick is left over
         ("sinusoidal", bridges.sdpa_bias, "embed"),
         ("sinusoidal", bridges.turn, "embed"),
-        ("shaw-values", bridges.flex, "attend"),
+        ("shaw-values", bridges.flex, "gather"),
+        ("path", bridges.turn, "attend"),
         ("fire", bridges.flex, "sdpa_bias"),
     ],
 )

@@ -15,7 +15,7 @@ LAYERS = [
     "fixed",
     "embed rotate bias weigh several kernels",
     "impls",
-    "attention bias.shaw several.path",  # these have an attention of their own
+    "attention several.path",  # which has an attention of its own
     "layer",
     "foxpro",
     "methods",

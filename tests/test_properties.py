@@ -73,7 +73,8 @@ def drawn_options(heads, dim):
         "kerple": per_head | dict(form=st.sampled_from(["log", "power"])),
         "fire": per_head | dict(hidden=whole(1, 6), threshold=st.floats(0.5, 3000)),
         "rope": lanes
-        | dict(base=base, layout=layout, rotary_dim=pairs(dim), proportional=flag, attention_factor=st.floats(0.5, 2)),
+        | dict(base=base, layout=layout, rotary_dim=pairs(dim), proportional=flag, attention_factor=st.floats(0.5, 2))
+        | dict(values=flag),
         "scaled rope": lanes | dict(scheme=schemes(dim), layout=layout),
         "xpos": lanes
         | dict(base=base, gamma=st.floats(0.1, 2), scale_base=st.floats(400, 2000), layout=layout, center=flag),
@@ -222,6 +223,13 @@ def seen_by(table, case):
     return table.expand(case.batch, length).tolist()
 
 
+def frequencies_of(case):
+    """RoPE's, with zeros where pairs of a whole ladder don't turn."""
+    o = case.options
+    pairs, lanes = o["rotary_dim"] // 2, case.dim if o["proportional"] else o["rotary_dim"]
+    return ladder(lanes, o["base"], pairs) + [0.0] * (lanes // 2 - pairs)
+
+
 def score_of(case, encoding):  # noqa: C901  (a case for each method)
     """score(h, m, n, q, k, longest): the logit of a pair at positions m and n, by the method's formula."""
     o, root, bias = case.options, math.sqrt(case.dim), encoding.bias
@@ -275,9 +283,7 @@ def score_of(case, encoding):  # noqa: C901  (a case for each method)
 
             return beside(plain, share)
         case "rope":
-            pairs, lanes = o["rotary_dim"] // 2, case.dim if o["proportional"] else o["rotary_dim"]
-            frequencies = ladder(lanes, o["base"], pairs) + [0.0] * (lanes // 2 - pairs)
-            return rotated(frequencies, o["layout"], o["attention_factor"])
+            return rotated(frequencies_of(case), o["layout"], o["attention_factor"])
         case "scaled rope":
             return rotated(o["scheme"][0].tolist(), o["layout"], o["scheme"][1])
         case "dynamic":
@@ -373,6 +379,13 @@ def weigh(case, encoding, logits, own, h, m, ns):
     return weights
 
 
+def carried(case, encoding, value, m, n):
+    """What a value at n brings to a query at m, where values have positions."""
+    if case.name == "rope":
+        return turn(value, n - m, frequencies_of(case), case.options["layout"])
+    return [a + b for a, b in zip(value, encoding.gather.values[clipped(case.options, m, n)].tolist())]
+
+
 def by_loops(case, encoding):
     """Output and weights of attention, one number at a time."""
     q, k, v = case.tensors()
@@ -394,8 +407,7 @@ def by_loops(case, encoding):
                     weights[b, h, i, j] = weight
                     value = values[j]
                     if case.options.get("values"):
-                        more = encoding.bias.values[clipped(case.options, m, ns[j])].tolist()
-                        value = [a + b for a, b in zip(value, more)]
+                        value = carried(case, encoding, value, m, ns[j])
                     out[b, h, i] += weight * torch.tensor(value, dtype=torch.float64)
     return out, weights
 
@@ -435,7 +447,7 @@ def test_each_implementation_that_serves_a_case_gives_the_same(drawn):
     encoding, expected = drawn.encoding(), drawn.attend()
     close(drawn.attend(encoding, impl="auto"), expected, 1e-10)
     hides = encoding.bias is not None and getattr(encoding.bias, "reads_scores", True)  # the scores, from whom it reads
-    if hides or encoding.weigh is not None or encoding.attend is not None:
+    if hides or {"weigh", "gather"} & {*encoding.places} or encoding.attend is not None:
         with pytest.raises(posenc.UnsupportedError, match="impl='sdpa'"):
             drawn.attend(encoding, impl="sdpa")
     else:

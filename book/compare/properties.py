@@ -112,7 +112,7 @@ def check_properties():
 
 
 def own_attention(name: str) -> bool:
-    """Whether a method fits none of the four places and brings an attention function, as it comes."""
+    """Whether a method fits no place and brings an attention function, as it comes."""
     return encoding_maker(name, settings_for("study"))(0).attend is not None
 
 

@@ -1,8 +1,8 @@
-r"""The diagram of attention with its four places, and the explorable of the chapter that names them.
+r"""The diagram of attention with its places, and the explorable of the chapter that names them.
 
 `python -m posenc.chapters.four_places.figures` writes book/_static/four-places-<place>.svg, one for each place that is
 lit. A lit place is filled, has a heavy border, bold text and an arrow from the word "position"; another is dashed and
-says what stands there instead.
+says what stands there instead. The fifth, gather, is the plain sum of values where it is not lit, as nearly everywhere.
 """
 
 import functools
@@ -21,8 +21,10 @@ WORDS = {
     "rotate": ("q, k as they are", "turn q and k"),
     "bias": ("nothing added", "+ bias(i, j)"),
     "weigh": ("softmax", "another rule"),
+    "gather": ("sum of weights · v", "v by its offset"),
 }
-TOP = {"embed": 72, "rotate": 194, "bias": 304, "weigh": 364}
+FOUR = PLACES[:-1]  # those on the way to the weights
+TOP = {"embed": 72, "rotate": 194, "bias": 304, "weigh": 364, "gather": 426}
 HEIGHT = 40
 STYLE = (
     "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;font-size:16px;fill:#1f2933}"
@@ -76,9 +78,7 @@ def diagram(lit):
             _wire("M230 344 V360"),
             _place("weigh", lit),
             _wire("M230 404 V424"),
-            _wire("M440 172 V442 H335"),
-            _step(130, 426, 200, "sum of weights · v", 34),
-            _wire("M230 460 V478"),
+            *_gather("gather" in lit),
             _text(230, 492, "out", "mid"),
             "</g>",
             "</svg>\n",
@@ -91,6 +91,13 @@ def title(lit):
     if not lit:
         return "Attention from x to out; position enters at none of its four places"
     return f"Attention from x to out; position enters at {', '.join(place for place in PLACES if place in lit)}"
+
+
+def _gather(on):
+    """The last step: a place where it is lit, else the sum as it always is."""
+    words = WORDS["gather"][0]
+    right, bottom, box = (360, 466, _place("gather", ["gather"])) if on else (335, 460, _step(130, 426, 200, words, 34))
+    return _wire(f"M440 172 V442 H{right}"), box, _wire(f"M230 {bottom} V478")
 
 
 def _place(place, lit):
@@ -127,11 +134,11 @@ def _tip(name, size, color):
 
 
 def write(folder):
-    r"""Write the diagram for no place, each, all, and two pairs into `folder`; return the paths."""
+    r"""Write the diagram for no place, each, the four, and two pairs into `folder`; return the paths."""
     paths = []
     single = ((place, (place,)) for place in PLACES)
     pairs = (("-".join(pair), pair) for pair in (("bias", "weigh"), ("rotate", "weigh")))
-    for name, lit in [("none", ()), *single, ("all", PLACES), *pairs]:
+    for name, lit in [("none", ()), *single, ("all", FOUR), *pairs]:
         path = Path(folder) / f"four-places-{name}.svg"
         path.write_text(diagram(lit), encoding="utf-8")
         paths.append(path)

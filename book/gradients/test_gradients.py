@@ -40,7 +40,7 @@ def content(q_i, k_j):
 def test_shaw_keys_and_values():
     clip = 3
     encoding = posenc.make("shaw", head_dim=D, clip=clip, values=True).double()
-    rows, values = encoding.bias.keys.detach(), encoding.bias.values.detach()
+    rows, values = encoding.bias.keys.detach(), encoding.gather.values.detach()
 
     def row(i, j):
         return min(max(j - i, -clip), clip) + clip
@@ -58,7 +58,7 @@ def test_shaw_keys_and_values():
         dk[b, h, j] += TAU * ds * q[b, h, i]
     got = autograd(encoding, *p)
     close(got["bias.keys"], by_key)
-    close(got["bias.values"], by_value)
+    close(got["gather.values"], by_value)
     close(got["q"], dq)
     close(got["k"], dk)
     assert (got["bias.keys"][clip + 1 :] == 0).all(), "a causal model never reads the rows of the future"

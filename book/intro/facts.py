@@ -7,10 +7,9 @@ import torch
 import yaml
 
 from posenc import METHODS, attention, make
-from posenc.chapters.four_places.figures import WORDS
+from posenc.chapters.four_places.figures import FOUR, WORDS
 from posenc.chapters.sentence.sentence import LANES, PRESETS, weights
 from posenc.chapters.teachers.facts import FIRST, book, parts, reading
-from posenc.encoding import PLACES
 from posenc.lab.titles import TITLES
 from posenc.lab.write import ROOT, project, seeded
 from posenc.methods import sizes
@@ -60,7 +59,7 @@ def choice() -> str:
             f"{' checked' * (place == 'all')}><span><b>{place}</b> {count}<small>{escape(words)}</small></span></label>"
         )
 
-    steps = zip(("x →", "→ q, k, v →", "→ q · k / √D →", "→"), PLACES)
+    steps = zip(("x →", "→ q, k, v →", "→ q · k / √D →", "→"), FOUR)
     flow = (f'<span class="step">{escape(words)}</span>{button(place, WORDS[place][1])}' for words, place in steps)
     legend = "<legend>Where position enters: choose a place</legend>"
     return f'<fieldset class="places">{legend}{"".join(flow)}{button("all", "methods")}</fieldset>'

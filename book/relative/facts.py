@@ -192,7 +192,7 @@ def shaw_as_written(q, k, v, encoding):
     r"""Shaw's attention with a vector for each pair of tokens, on keys and values."""
     index, clip = torch.arange(T), (len(encoding.bias.keys) - 1) // 2
     rows = (index[None, :] - index[:, None]).clamp(-clip, clip) + clip
-    a_k, a_v = encoding.bias.keys[rows], encoding.bias.values[rows]  # [T, T, D]
+    a_k, a_v = encoding.bias.keys[rows], encoding.gather.values[rows]  # [T, T, D]
     logits = torch.einsum("bhid,bhijd->bhij", q, k[:, :, None] + a_k) / math.sqrt(D)
     return torch.einsum("bhij,bhijd->bhid", softmax_of_past(logits), v[:, :, None] + a_v)
 

@@ -20,7 +20,7 @@ class Card(NamedTuple):
 
     formula: its score, or its weight; relative: whether a score depends on the offset of two positions alone; unseen:
     what training on L tokens has never shown; cost: what is learned and computed; ships: who uses it; place: where it
-    enters, if at none of the four.
+    enters, if at none.
     """
 
     formula: str
@@ -58,7 +58,7 @@ CARDS = {
         r"$s_{ij} = q_i \cdot (k_j + a^K_{\operatorname{clip}(j - i)}) / \sqrt D$",
         "yes",
         "more keys that share the vector of the clip",
-        "$(2k + 1) D$ numbers a layer; each query times each vector",
+        "$(2k + 1) D$ numbers a layer, twice with `values=True`; each query times each vector",
         "Music Transformer {cite}`huang2019music`",
     ),
     "transformer_xl": Card(

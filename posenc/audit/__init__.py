@@ -70,6 +70,7 @@ def audit(
             "rotate": f(x [B, H, T, D], positions [T]) -> x, called for queries and for keys;
             "bias": f(pos_q [Tq], pos_k [Tk]) -> what broadcasts to [H, Tq, Tk], added to the scaled logits;
             "weigh": f(scores [B, H, Tq, Tk], at) -> weights, with at.visible, at.pos_q and at.pos_k;
+            "gather": f(weights [B, H, Tq, Tk], v [B, H, Tk, Dv], at) -> [B, H, Tq, Dv];
             "attention": f(q, k, v, positions [Tk], causal) -> [B, H, Tq, Dv], queries at the last Tq positions.
             None for an `Encoding`; what reads q, k and positions together goes in as Encoding(rotate=f).
         head_dim, num_heads: D and H of the vectors that it is asked about.

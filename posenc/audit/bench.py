@@ -94,6 +94,7 @@ class Bench:
         for name, value in settings.items():
             setattr(self, name, value)
         self.weighs = not isinstance(encoding.attend, HandAttention)  # else there are outputs alone
+        self.shows = "weight" if self.weighs and encoding.gather is None else "output"  # where a change would show
         self.copies = {}
         self.exact = self.layer(torch.float64).whole  # the encoding in float64
 
@@ -140,9 +141,9 @@ class Bench:
         return out, weights
 
     def outcome(self, x, positions, **options):
-        """What a question compares: weights, and the output where a whole attention function gives no weights."""
+        """What a question compares: weights, and the output where these don't tell all."""
         out, weights = self.run(x, positions, **options)
-        return out[:, None] if weights is None else weights
+        return out[:, None] if self.shows == "output" else weights
 
     def weights(self, q, k, gates):
         """[B, H, T, T] of queries and keys [B, H, T, D] at positions 0 .. T-1; one-hot values show those of outputs."""

@@ -3,7 +3,7 @@ r"""What a person has at hand, a function of one place, as an `Encoding`."""
 import torch
 from torch import nn
 
-from ..encoding import Encoding
+from ..encoding import PLACES, Encoding
 from ..errors import check_choice, shown
 
 
@@ -74,6 +74,12 @@ class HandWeigh(ByHand):
         return checked(self.function(scores, at), scores.shape, words)
 
 
+class HandGather(ByHand):
+    def forward(self, weights, v, at):
+        shape = [*weights.shape[:3], v.shape[3]]
+        return checked(self.function(weights, v, at), shape, f"it must return [B, H, Tq, Dv] = {shape}, got")
+
+
 class HandAttention(ByHand):
     def forward(self, q, k, v, encoding, *, pos_k=None, causal=True, return_weights=False, **others):
         positions = torch.arange(k.shape[2]) if pos_k is None else pos_k
@@ -87,7 +93,8 @@ class HandAttention(ByHand):
         return (out, None) if return_weights else out
 
 
-BY_HAND = {"embed": HandEmbed, "rotate": HandRotate, "bias": HandBias, "weigh": HandWeigh, "attention": HandAttention}
+HANDS = HandEmbed, HandRotate, HandBias, HandWeigh, HandGather, HandAttention
+BY_HAND = dict(zip((*PLACES, "attention"), HANDS))
 
 
 def as_encoding(subject, place, name="subject"):

@@ -50,11 +50,11 @@ def ask_relative(bench):
         if change.max() > worst:
             worst = change.max().item()
             _, head, i, j = place = worst_at(change)
-            pair = f"query {i}, key {j}, head {head}: weight" if bench.weighs else f"token {i}: output"
+            pair = f"query {i}, key {j}, head {head}: weight" if bench.shows == "weight" else f"token {i}: output"
             home, away = unlike(before[place].item(), after[place].item(), 4)
             by = bench.line(torch.tensor(0), shift).tolist()
             example = f"{pair} {home} at home, {away} with all positions moved by {by}"
-    what = "weight" if bench.weighs else "output"
+    what = bench.shows
     exact = "" if worst < 1e-9 else ", as in float32"
     words = f"moving all positions by up to {farthest} changes no {what} by more than {worst:.2g}{exact}"
     broken = f"moving all positions by up to {farthest} changes a {what} by {worst:.2g}"
@@ -168,7 +168,7 @@ def ask_precision(bench):
                 first[name] = place + int((error > WRONG).nonzero()[0])
         before = reached - width + 1
     errors = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())
-    what = "a weight" if bench.weighs else "an output"
+    what = "a weight" if bench.shows == "weight" else "an output"
     words = f"worst error of {what} up to position {reached}: {errors}"
     if not first:
         return Finding("precision", "holds", None, words)

@@ -5,8 +5,7 @@ import math
 import torch
 from torch import nn
 
-from ..attention import attention
-from ..encoding import Encoding
+from ..encoding import Encoding, weighted_sum
 from ..errors import check_bool, check_int
 from ..inputs import accumulation_dtype
 from ..positions import offsets
@@ -17,53 +16,49 @@ class RelativeKeys(nn.Module):
 
     reads_scores = False  # of At: PyTorch's fused attention can add this bias
 
-    def __init__(self, head_dim, clip, values):
+    def __init__(self, head_dim, clip):
         super().__init__()
         self.clip = clip
         self.keys = nn.Parameter(torch.empty(2 * clip + 1, head_dim))  # a^K
-        self.values = nn.Parameter(torch.empty(2 * clip + 1, head_dim)) if values else None  # a^V
         self.reset_parameters()
 
     def reset_parameters(self):
-        for table in self.parameters(recurse=False):
-            nn.init.xavier_uniform_(table)
-
-    def rows(self, at):
-        """The row of the tables for each pair, [B or 1, 1, Tq, Tk]."""
-        return (offsets(at).clamp(-self.clip, self.clip) + self.clip)[:, None]
+        nn.init.xavier_uniform_(self.keys)
 
     def forward(self, q, k, at):
         by_offset = (q @ self.keys.to(q.dtype).T).to(accumulation_dtype(q))  # [B, H, Tq, 2k+1]
-        rows = self.rows(at).expand(*q.shape[:3], -1)
-        return by_offset.gather(-1, rows) / math.sqrt(q.shape[-1])
+        return by_offset.gather(-1, _rows(at, self.clip).expand(*q.shape[:3], -1)) / math.sqrt(q.shape[-1])
 
 
-def attend(q, k, v, encoding, *, return_weights=False, **options):
-    r"""Attention with Shaw's value term: output_i = sum_j A_ij (v_j + a^V_clip(j - i)).
+class RelativeValues(nn.Module):
+    """The `gather` callable: sum_j A_ij (v_j + a_clip(j - i)), the values' part, the paper's equation 3."""
 
-    Arguments and errors as for `posenc.attention`, which calls this for `shaw(values=True)`: what a key's offset adds
-    to the output fits none of the four places.
-    Paper: arXiv 1803.02155, equation 3. Chapter: Relative position.
-    """
-    bias = encoding.bias
-    if v.shape[-1] != bias.values.shape[1]:
-        raise ValueError(f"head_dim={bias.values.shape[1]} of this encoding must equal the {v.shape[-1]} lanes of v")
-    seen = {}
+    no_kernel = "Shaw's values need each row's share of the weights, and a kernel holds no weights"
 
-    def keys(q, k, at):  # where attention stands: the offsets are taken down for the values
-        seen["rows"] = bias.rows(at)
-        return bias(q, k, at)
+    def __init__(self, head_dim, clip):
+        super().__init__()
+        self.clip = clip
+        self.values = nn.Parameter(torch.empty(2 * clip + 1, head_dim))  # a^V
+        self.reset_parameters()
 
-    inner = Encoding(rotate=encoding.rotate, bias=keys, weigh=encoding.weigh, causal_only=encoding.causal_only)
-    out, weights = attention(q, k, v, inner, return_weights=True, **options)
-    by_row = weights.new_zeros(*weights.shape[:3], bias.values.shape[0])  # [B, H, Tq, 2k+1], the weight on each row
-    by_row = by_row.scatter_add(-1, seen["rows"].expand_as(weights), weights)
-    out = out + by_row.to(v.dtype) @ bias.values.to(v.dtype)
-    return (out, weights) if return_weights else out
+    def reset_parameters(self):
+        nn.init.xavier_uniform_(self.values)
+
+    def forward(self, weights, v, at):
+        if v.shape[-1] != self.values.shape[1]:
+            raise ValueError(f"head_dim={self.values.shape[1]} of the encoding must equal the {v.shape[-1]} lanes of v")
+        by_row = weights.new_zeros(*weights.shape[:3], self.values.shape[0])  # [B, H, Tq, 2k+1]
+        by_row = by_row.scatter_add(-1, _rows(at, self.clip).expand_as(weights), weights)
+        return weighted_sum(weights, v, at) + by_row.to(v.dtype) @ self.values.to(v.dtype)
+
+
+def _rows(at, clip):
+    """The row of a table for each pair, [B or 1, 1, Tq, Tk]."""
+    return (offsets(at).clamp(-clip, clip) + clip)[:, None]
 
 
 def shaw(head_dim: int, clip: int = 16, *, values: bool = False) -> Encoding:
-    r"""Relative position representations, an `Encoding` at the place `bias`, with an attention of its own for values.
+    r"""Relative position representations, an `Encoding` at `bias`, and at `gather` for values.
 
     score_ij = q_i . (k_j + a^K_c) / sqrt(D),  c = clip(j - i, -k, k);  with `values` also a^V_c on the values.
 
@@ -77,4 +72,5 @@ def shaw(head_dim: int, clip: int = 16, *, values: bool = False) -> Encoding:
     head_dim = check_int("head_dim", head_dim)
     clip = check_int("clip", clip)
     check_bool("values", values)
-    return Encoding(bias=RelativeKeys(head_dim, clip, values), attend=attend if values else None, head_dim=head_dim)
+    keys = RelativeKeys(head_dim, clip)
+    return Encoding(bias=keys, gather=RelativeValues(head_dim, clip) if values else None, head_dim=head_dim)

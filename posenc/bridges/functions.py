@@ -16,6 +16,7 @@ ELSEWHERE = {  # what to do with a place that a bridge does not serve
     "embed": "it belongs to the model: posenc.embed_input adds it to the embeddings; give encoding.in_layers() here",
     "rotate": "turn q and k first: q, k, rest = posenc.bridges.turn(encoding, q, k), and give the rest here",
     "weigh": "it stands in for the softmax, which this function makes itself; posenc.attention and attach serve it",
+    "gather": "it stands in for the sum of values, which this function makes; posenc.attention and attach serve it",
     "attend": "it is an attention of its own; posenc.attention calls it",
     "gates": "the layers of the model make none; posenc.SelfAttention does",
     "axes": "its positions have several coordinates, those of the model have one",
@@ -45,10 +46,10 @@ def turn(encoding, q, k, *, pos_q=None, pos_k=None):
     """
     encoding = Encoding() if encoding is None else encoding
     check_qkv(q, k, k)
-    only(encoding, "turn", "rotate", "weigh", "gates", "axes")
+    only(encoding, "turn", "rotate", "weigh", "gather", "gates", "axes")
     check_sizes(encoding, num_heads=q.shape[1], head_dim=q.shape[3])
     pos_q, pos_k, _ = place_tokens(q, k, encoding, pos_q, pos_k, None)
-    kept = ("bias", "weigh", "gates", "causal_only", "num_heads", "head_dim")
+    kept = ("bias", "weigh", "gather", "gates", "causal_only", "num_heads", "head_dim")
     rest = Encoding(**{name: getattr(encoding, name) for name in kept})
     if encoding.rotate is not None:
         if not getattr(encoding.rotate, "turns_alone", False):  # it is promised the heads of q, as in `attention`

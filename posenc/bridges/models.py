@@ -230,7 +230,7 @@ def attach(model, encoding):
         count = f"{len(encodings)} encodings for {len(heard)} layers"
         raise ValueError(f"encoding holds {count}; give one for each, or one")
     for one in encodings:
-        only(one, "attach", "rotate", "weigh", "attend")
+        only(one, "attach", "rotate", "weigh", "gather", "attend")
     if not isinstance(encoding, list | tuple) and (encodings[0].places or encodings[0].attend):
         _refuse_differing(model, heard)
     each = encodings * (len(heard) // len(encodings))

@@ -1,8 +1,9 @@
 r"""Rotary position embedding (RoPE): queries and keys turn by an angle proportional to their position."""
 
 import torch
+from torch import nn
 
-from ..encoding import Encoding
+from ..encoding import Encoding, weighted_sum
 from ..errors import check_bool, check_choice, check_device, check_int, check_number, check_tensor, shown
 from ..fixed import FixedNumbers
 from ..inputs import accumulation_dtype, angle_dtype
@@ -105,11 +106,28 @@ class Rotary(FixedNumbers):
         return {"inv_freq": inv_freq, "layout": self.layout, "attention_factor": self.attention_factor}
 
 
+class TurnedValues(nn.Module):
+    """The `gather` callable: each value turns by its position, their sum back by the query's: sum A_ij R(j - i) v_j."""
+
+    no_kernel = "the kernels add up values as they are; `rotate` before them and after turns values and output"
+
+    def __init__(self, rotary):
+        super().__init__()
+        self.rotary = rotary
+
+    def forward(self, weights, v, at):
+        lanes = 2 * len(self.rotary.inv_freq)
+        if v.shape[-1] < lanes:
+            raise ValueError(f"v must have at least the {lanes} lanes that turn, got {list(v.shape)}")
+        return self.rotary.turn(weighted_sum(weights, self.rotary.turn(v, at.pos_k), at), -at.pos_q)
+
+
 def rope(
     head_dim: int, base: float = 10000.0, *, layout: str = "interleaved", rotary_dim: int | None = None,
     proportional: bool = False, inv_freq: torch.Tensor | None = None, attention_factor: float = 1.0,
+    values: bool = False,
 ) -> Encoding:  # fmt: skip
-    r"""Rotary position embedding, an `Encoding` at the place `rotate`.
+    r"""Rotary position embedding, an `Encoding` at the place `rotate`, and at `gather` for values.
 
     Arguments:
         head_dim: D, even: that of q and k, whatever part of it turns.
@@ -123,11 +141,16 @@ def rope(
             layout="half" the lanes that turn then are the first p/2 of either half.
         inv_freq: [p/2] frequencies of your own, instead of `base`, `rotary_dim` and `proportional`.
         attention_factor: see `rotate`.
+        values: True turns the lanes of v [B, H, Tk, Dv] too, Dv >= p, and the output back by the query's position, so
+            that value j comes out turned by the angles of j - i; without `attention_factor`. DeepSeek-V4 does so, whose
+            keys are its values: the last 64 of 512 lanes turn there, x.roll(64, -1) brings them to the front.
+            `apply_rotary_pos_emb(attn_output, cos, -sin)` in the code of transformers is the turn back.
     Paper: arXiv 2104.09864. Chapter: RoPE.
     """
     head_dim = check_int("head_dim", head_dim, minimum=2, even=True)
     check_choice("layout", layout, LAYOUTS)
     check_bool("proportional", proportional)
+    check_bool("values", values)
     attention_factor = check_number("attention_factor", attention_factor, above=0)
     if rotary_dim is not None:
         rotary_dim = check_int("rotary_dim", rotary_dim, minimum=2, even=True)
@@ -142,7 +165,8 @@ def rope(
     check_tensor("inv_freq", inv_freq, "[p/2]", ndim=1, floating=True)
     if 2 * inv_freq.shape[0] > head_dim:
         raise ValueError(f"inv_freq turns {2 * inv_freq.shape[0]} lanes, more than head_dim={head_dim}")
-    return Encoding(rotate=Rotary(inv_freq, layout, attention_factor), head_dim=head_dim)
+    gather = TurnedValues(Rotary(inv_freq, layout, 1.0)) if values else None
+    return Encoding(rotate=Rotary(inv_freq, layout, attention_factor), gather=gather, head_dim=head_dim)
 
 
 def ladder(dim, base):

@@ -37,7 +37,7 @@ def attend(q, k, v, encoding, *, gates=None, scale=None, **options):
     r"""Attention whose logits are the products through the reflections of all tokens between query and key.
 
     Arguments and errors as for `posenc.attention`, which calls this for `path(...)`; gates [B, H, Tk, D + 1] hold w and
-    beta of each token. The products take the place of q.k, which is none of the four places.
+    beta of each token. The products take the place of q.k, which is none of the places.
     Paper: arXiv 2505.16381. Chapter: When content moves the ruler.
     """
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
@@ -45,10 +45,13 @@ def attend(q, k, v, encoding, *, gates=None, scale=None, **options):
     def instead(q, k, at):
         dtype = accumulation_dtype(q)
         w, beta = gates[..., :-1].to(dtype), gates[..., -1].to(dtype)
-        return scale * scores_along(q.to(dtype), k.to(dtype), w, beta) - at.scores
+        scores = scale * scores_along(q.to(dtype), k.to(dtype), w, beta)
+        more = 0 if encoding.bias is None else encoding.bias(q, k, at._replace(scores=scores))
+        return scores + more - at.scores
 
     instead.no_kernel = attend.no_kernel
-    inner = Encoding(rotate=encoding.rotate, bias=instead, weigh=encoding.weigh, causal_only=encoding.causal_only)
+    kept = {name: getattr(encoding, name) for name in ("rotate", "weigh", "gather", "causal_only")}
+    inner = Encoding(bias=instead, **kept)
     return attention(q, k, v, inner, scale=scale, **options)
 
 

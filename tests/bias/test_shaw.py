@@ -47,7 +47,7 @@ def test_value_term_equals_the_construction(queries, keys, causal):
     expected, expected_weights = attend(q, k, v, with_keys(encoding.bias.keys, 2), causal=causal)
     close(weights, expected_weights)
     for b, h, i, j in torch.cartesian_prod(*(torch.arange(n) for n in weights.shape)).tolist():
-        for d, a in enumerate(row(encoding.bias.values, i + keys - queries, j, 2)):
+        for d, a in enumerate(row(encoding.gather.values, i + keys - queries, j, 2)):
             expected[b, h, i, d] += expected_weights[b, h, i, j].item() * a
     close(out, expected)
     close(posenc.attention(q, k, v, encoding, causal=causal), out)

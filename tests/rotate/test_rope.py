@@ -7,7 +7,7 @@ import torch
 from loops import close, inputs, normal, pair
 
 import posenc
-from posenc.rotate.rope import inv_freq, rotate, xpos
+from posenc.rotate.rope import inv_freq, rope, rotate, xpos
 
 LAYOUTS = ("interleaved", "half")
 
@@ -115,3 +115,34 @@ def test_interleaved_layout_equals_gptj():
     rotated = apply_rotary_pos_emb(q.transpose(1, 2)[..., :8], sin, cos).transpose(1, 2)  # theirs is [B, T, H, D]
     theirs = torch.cat((rotated, q[..., 8:]), dim=-1)
     close(rotate(q, positions[:, None], ladder(8)), theirs, 1e-4)  # their table is float32
+
+
+def test_values_equal_deepseek_v4():
+    """A layer with a window and sinks, of a random model: its last lanes turn, and its keys are its values."""
+    from transformers import DeepseekV4Config, DeepseekV4Model
+
+    sizes = dict(hidden_size=32, num_attention_heads=4, head_dim=16, q_lora_rank=8, o_groups=2, o_lora_rank=8)
+    sizes |= dict(vocab_size=20, moe_intermediate_size=8, n_routed_experts=4, num_experts_per_tok=2, hc_mult=2)
+    sizes |= dict(num_hidden_layers=1, layer_types=["sliding_attention"], mlp_layer_types=["moe"], sliding_window=4)
+    torch.manual_seed(0)
+    model = DeepseekV4Model(DeepseekV4Config(qk_rope_head_dim=6, **sizes)).eval()
+    layer, seen = model.layers[0].self_attn, {}
+    torch.nn.init.normal_(layer.sinks)
+    layer.q_a_proj.register_forward_pre_hook(lambda _, args: seen.update(x=args[0]))
+    layer.o_a_proj.register_forward_pre_hook(lambda _, args: seen.update(out=args[0]))
+    positions = torch.stack((torch.arange(9), torch.arange(9) + 300))
+    with torch.no_grad():
+        model(torch.randint(20, (2, 9)), position_ids=positions)
+        q = layer.q_b_norm(layer.q_b_proj(layer.q_a_norm(layer.q_a_proj(seen["x"]))).unflatten(-1, (4, 16)))
+        kv = layer.kv_norm(layer.kv_proj(seen["x"]))[:, :, None]
+        q, kv = (x.transpose(1, 2).roll(6, -1) for x in (q, kv))  # the last six lanes to the front
+        sink = posenc.sink.sink(4)
+        sink.weigh.sinks.data = layer.sinks
+        index = torch.arange(9)
+        told = dict(pos_q=positions, mask=index[:, None] - index < 4)
+        off = []
+        for values in (True, False):
+            encoding = posenc.compose(rope(16, rotary_dim=6, values=values), sink)
+            out = posenc.attention(q, kv, kv, encoding, **told).roll(-6, -1)
+            off.append((out.transpose(1, 2).flatten(2) - seen["out"].flatten(2)).abs().max())
+    assert off[0] < 1e-5 and off[1] > 0.1

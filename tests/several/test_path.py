@@ -7,7 +7,7 @@ import torch
 from cases import equals_loops
 from loops import dot, gradients_agree, normal
 
-from posenc import attention, path
+from posenc import alibi, attention, compose, path
 
 
 def gates(*shape, dim, seed=5):
@@ -28,6 +28,8 @@ def test_equals_the_paper_with_every_reflection_as_a_matrix(queries, keys):
         return dot(q_i, x.tolist()) / math.sqrt(len(q_i))
 
     equals_loops(path.path(8), tensors, logit, gates=given)
+    beside = compose(path.path(8), alibi.alibi(2))  # 2^-4 and 2^-8 a token
+    equals_loops(beside, tensors, lambda h, i, j, *x: logit(h, i, j, *x) - 16.0 ** -(h + 1) * (i - j), gates=given)
 
 
 def test_equals_flash_linear_attention():
