@@ -29,7 +29,7 @@ LAB = ["", "titles", "explore", "train", "experiments", "write", "short_long", "
 ARROWS = {
     "alibi": ["rope"],
     "comrope": ["rope2d"],
-    "errata": ["rope"],
+    "errata": ["rope", "shipped"],
     "fox": ["cope"],
     "intro": ["four_places", "sentence", "teachers"],
     "rse": ["exposb", "stickbreaking"],

@@ -1,11 +1,11 @@
 """Compare and choose: what became of a method, who is level with the best, and the table written by hand."""
 
-import json
 import re
 from pathlib import Path
 
 from posenc import METHODS
 from posenc.chapters.compare import facts as compare
+from posenc.chapters.shipped import facts as shipped
 from posenc.lab.titles import TITLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,12 +38,12 @@ def test_the_table_of_one_glance_agrees_with_the_methods_and_the_shipped_models(
         r"^\| \[([\w-]+)\]\(\.\./(\w+)/index\.md\) \| (\w+) \| .+? \| (.+?) \| .+ \| .+ \| (.+) \|$", text, re.M
     )
     names = {method.title: name for name, method in METHODS.items()}
-    shipped_models = json.loads((ROOT / "book" / "practice" / "shipped_models.json").read_text("utf-8"))["rows"]
-    models = {row["model"]: row["encoding"].lower() for row in shipped_models}
+    models = {row["name"]: row.get("told", {}).get("method", "") for row in shipped.MODELS["rows"]}
+    models |= {name: shipped.method(reading) for name, reading in shipped.readings().items()}
     assert len(rows) == 7
-    for title, page, place, relative, shipped in rows:
+    for title, page, place, relative, ships in rows:
         method = METHODS[names[title]]
         assert (page, place) == (TITLES[names[title]].page, *(method.places or ("nowhere",)))
         assert relative in ("no", "yes", "reads no position") and (relative == "no") == ("relative" in method.fails)
-        for model in shipped.removesuffix(", in some layers").split(", ") if shipped != "none widely used" else ():
-            assert ("rope" if title == "NoPE" else title.lower().split("-")[0]) in models[model], model
+        for model in ships.removesuffix(", in some layers").split(", ") if ships != "none widely used" else ():
+            assert ("rope" if title == "NoPE" else title.lower().split("-")[0]) in models[model].lower(), model

@@ -1,14 +1,13 @@
 r"""Mistakes in circulation, from scaled RoPE on: a check for each row, as `errata` describes them."""
 
 import functools
-import json
 import math
-from pathlib import Path
 
 import torch
 
 from posenc import alibi, rope, scaling, stickbreaking
 from posenc.chapters.errata.facts import check, lane_rises, rises, tiny
+from posenc.chapters.shipped.facts import MODELS, readings
 from posenc.lab.experiments import load_results
 from posenc.lab.write import normal
 from posenc.several.exposb import band, fade, gain
@@ -17,9 +16,9 @@ TRAINED, LONGEST = 4096, 32768  # positions
 
 
 def recent_models() -> list:
-    """The rows from 2024 on in the book's table of shipped models."""
-    rows = json.loads((Path(__file__).parents[1] / "practice" / "shipped_models.json").read_text("utf-8"))["rows"]
-    return [row for row in rows if row["year"] >= 2024]
+    """What the layers of each model from 2024 on do, of the rows of *Models that ship* that are read."""
+    since = {row["name"] for row in MODELS["rows"] if row["since"] >= "2024"}
+    return [reading for name, reading in readings().items() if name in since]
 
 
 def one_guard(x):
@@ -113,13 +112,14 @@ def free():
 def today():
     """No recent model of the book's table has ALiBi, its encoders rotate, and so did the better ones of our own."""
     rows = recent_models()
-    with_alibi = sum("ALiBi" in row["encoding"] for row in rows)
-    encoders = [row["encoding"] for row in rows if row["kind"] == "encoder"]
+    with_alibi = sum(any(layer.method == "alibi" for layer in row) for row in rows)
+    encoders = [row for row in rows if not any(layer.causal for layer in row)]
     masked = load_results("masked")["methods"]
     loss = {name: torch.tensor(masked[name]["scores"]["64"]) for name in ("learned", "rope")}
-    assert with_alibi == 0 and encoders and all("RoPE" in encoding for encoding in encoders)
+    assert with_alibi == 0 and encoders and all(layer.place == "rotate" for row in encoders for layer in row)
     assert loss["rope"].max() < loss["learned"].min() - 0.5
-    return {"today_models": f"{len(rows)}", "today_alibi": f"{with_alibi}"}
+    counts = {"models": len(rows), "alibi": with_alibi, "encoders": len(encoders)}
+    return {f"today_{name}": f"{count}" for name, count in counts.items()}
 
 
 @check

@@ -69,7 +69,7 @@ TURNS = {
     "slopes": ("alibi.slopes", lambda n: torch.tensor([2 ** (-8 * h / n) for h in range(1, n + 1)])),
     "mild": ("alibi.slopes", lambda n: SLOPES(n).flip(0)),
     "free": ("alibi.bias", lambda i, j, slopes: torch.zeros(1, 1, len(i), len(j))),
-    "today": ("recent_models", lambda: [{"encoding": "ALiBi", "kind": "decoder"}]),
+    "today": ("recent_models", lambda: [posenc.configs.read({"model_type": "bloom"})]),
     "relative": ("gain", lambda positions: 1.2 * torch.ones_like(positions)),
     "multiply": ("fade", torch.ones_like),
     "rest": ("stickbreaking.weigh", lambda scores, visible, order: torch.sigmoid(scores)),

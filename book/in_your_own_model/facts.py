@@ -5,7 +5,7 @@ from collections import Counter
 import torch
 
 import posenc
-from posenc import METHODS, UnsupportedError, bridges, configs
+from posenc import METHODS, UnsupportedError, bridges
 from posenc.lab.experiments import load_results
 from posenc.lab.titles import link
 from posenc.lab.write import say_all, table
@@ -82,7 +82,7 @@ def speed_table():
 
 
 def numbers():
-    r"""Give the prose how many model types get which answer, and how many configurations are read."""
+    r"""Give the prose how many model types get which answer."""
     answers = Counter(said.split(" | ")[0] for said in load_results("attach_kinds")["kinds"].values())
     counts = {answer.replace(" ", "_"): count for answer, count in answers.items()}
-    say_all("own", {name: f"{n}" for name, n in (counts | {"config_types": len(configs.table()["types"])}).items()})
+    say_all("own", {name: f"{n}" for name, n in counts.items()})

@@ -1,8 +1,5 @@
 r"""What the chapter on position in practice computes behind its prose: models, tables, and frozen losses."""
 
-import json
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -14,13 +11,8 @@ from posenc.lab.train import build, settings_for
 from posenc.lab.write import finish, pm, stirred, table
 from posenc.methods import METHODS
 
-#: The shipped models: {"as_of": date, "rows": a model each}.
-MODELS = json.loads(Path(__file__).with_name("shipped_models.json").read_text("utf-8"))
 FROZEN = load_results("practice")
 SAME = 1e-9  # relative differences below this are rounding
-#: column of shipped_models.json -> its head
-COLUMNS = {"base": "base", "rotary": "lanes turned", "scaling": "scaling", "nope_layers": "NoPE layers"}
-COLUMNS |= {"window": "window", "trained": "trained"}
 
 
 def model_of(method: str, seed: int = 0):
@@ -157,28 +149,3 @@ def shuffled_table():
         cells = (pm([100 * one[key] for one in runs], 1) for key in ("right", "shuffled"))
         rows.append([METHODS[method].title, *cells])
     return table(["method", "ids right", "ids shuffled"], rows)
-
-
-def shipped_table():
-    r"""The shipped models, a row each. Errors: AssertionError where they contradict what the page tells of them."""
-    models = MODELS["rows"]
-    assert all("RoPE" in row["encoding"] for row in models if row["year"] >= 2024)
-    assert {row["nope_layers"] for row in models} == {"none", "every fourth"}
-    rows = []
-    for row in models:
-        cells = [f"{row[key]:,}" if isinstance(row[key], int) else row[key] for key in COLUMNS]
-        source = f"{{cite}}`{','.join(row['cite'])}`"
-        rows.append([f"{row['model']} ({row['year']})", row["kind"], row["encoding"], *cells, source])
-    return table(["model", "kind", "encoding", *COLUMNS.values(), "source"], rows)
-
-
-def shipped_numbers():
-    r"""How many of the shipped models do what."""
-    rows = MODELS["rows"]
-    return {
-        "as_of": MODELS["as_of"],
-        "models": f"{len({row['model'] for row in rows})}",
-        "rotary": f"{sum('RoPE' in row['encoding'] for row in rows)}",
-        "mixed": f"{sum(row['nope_layers'] == 'every fourth' for row in rows)}",
-        "windowed": f"{sum(row['window'] != 'none' for row in rows)}",
-    }

@@ -21,7 +21,7 @@ def read(config) -> Reading:
         rope_type or a setting that is not read: nothing is guessed.
     Convention: a window of W keys holds the query's own, so that the farthest is W - 1 away; ModernBERT's
         local_attention=W sees W/2 on both sides, W + 1 keys in all.
-    Chapter: In your own model.
+    Chapter: Models that ship.
     """
     if isinstance(config, str | os.PathLike):
         path = Path(config) / "config.json" if os.path.isdir(config) else Path(config)
