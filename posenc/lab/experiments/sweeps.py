@@ -150,19 +150,15 @@ CUT = "longer 4x, cut"
 
 
 def puzzle(task):
-    """What a sweep over a puzzle measures: the share of wrong answers on each of its tests, and CUT."""
+    """Of a sweep over a puzzle, what it measures, the share of wrong answers on each of its tests and CUT, and tells."""
 
     def measure(model, settings):
         longest = measures.fixed_batch(task, settings, TASKS[task].tests(settings.length)["longer 4x"])
         scores = measures.task_errors(model, task, settings)
         return {"scores": scores | {CUT: measures.share_wrong(model, longest, cut=settings.length)}}
 
-    return measure
-
-
-def puzzle_facts(task):
     words = {CUT: "As longer 4x, each query seeing only the nearest keys, as many as in training."}
-    return lambda settings: {"tests": TASKS[task].words | words}
+    return {"task": task, "measure": measure, "facts": lambda settings: {"tests": TASKS[task].words | words}}
 
 
 def measure_needle(model, settings):
@@ -316,9 +312,8 @@ SWEEPS = {
         facts=needle_facts,
     ),
     "flipflop": Sweep(
-        task="flipflop",
         question="Is the last written bit still found when nearly everything after it is to be ignored?",
-        measure=puzzle("flipflop"),
+        **puzzle("flipflop"),
         contrast=("in", "sparser"),
         predictions={
             "nope": ("rises", "It has no way to prefer the last write over an earlier one but by depth."),
@@ -343,12 +338,10 @@ SWEEPS = {
         headline="CoPE (arXiv 2405.18719), error in / out of distribution: absolute 6.8% / 21.7%, RoPE 1.8% / 20.3%, "
         "CoPE 0% / 4.9%.",
         shows_not="The paper's scale: its sequences are eight times as long and its models larger.",
-        facts=puzzle_facts("flipflop"),
     ),
     "selective_copy": Sweep(
-        task="selective_copy",
         question="Are scattered letters copied when the blanks between them are more than in training?",
-        measure=puzzle("selective_copy"),
+        **puzzle("selective_copy"),
         contrast=("in", "sparser"),
         predictions={
             "nope": ("rises", "More keys share the softmax."),
@@ -372,12 +365,10 @@ SWEEPS = {
         headline="CoPE (arXiv 2405.18719), Tables 2 and 3: CoPE copies without an error in and out of distribution, "
         "absolute positions and RoPE do not.",
         shows_not="Which of position, distance and number of keys is to blame: they grow together here.",
-        facts=puzzle_facts("selective_copy"),
     ),
     "counting": Sweep(
-        task="counting",
         question="Is the count since the last reset right when a sequence is four times as long as in training?",
-        measure=puzzle("counting"),
+        **puzzle("counting"),
         contrast=("in", "longer 4x"),
         predictions={
             "nope": ("rises", "Counting by an average over the context depends on how long the context is."),
@@ -401,7 +392,6 @@ SWEEPS = {
         headline="CoPE (arXiv 2405.18719), counting task: CoPE and relative positions count well in distribution, "
         "absolute positions worst.",
         shows_not="Counting beyond nine, or several counters at once.",
-        facts=puzzle_facts("counting"),
     ),
     "recall": Sweep(
         task="recall",
@@ -470,20 +460,14 @@ SWEEPS = {
         question="Which part of ExpoSB and of RSE lets a needle be found beyond the training window?",
         measure=with_own(measure_needle),
         contrast=("in", "far"),
-        predictions={
-            arm: (
-                "rises",
-                {
-                    "nope": "The softmax spreads over eight times as many keys.",
-                    "exposb": "Its angles are RoPE's, and no part of it was made for unseen ones.",
-                    "rse_recent": "Nearer keys are asked first and each takes a little.",
-                    "rse_penalty": "The penalty on a far key exceeds what its content brings back.",
-                    "rse_stick": "More keys are asked before the needle when it stands later in the context.",
-                    "stickbreaking": "As in the sweep over methods.",
-                }.get(arm, "The needle stands at a distance that the rotation never showed."),
-            )
-            for arm in PARTS
-        },
+        predictions={arm: ("rises", {
+            "nope": "The softmax spreads over eight times as many keys.",
+            "exposb": "Its angles are RoPE's, and no part of it was made for unseen ones.",
+            "rse_recent": "Nearer keys are asked first and each takes a little.",
+            "rse_penalty": "The penalty on a far key exceeds what its content brings back.",
+            "rse_stick": "More keys are asked before the needle when it stands later in the context.",
+            "stickbreaking": "As in the sweep over methods.",
+        }.get(arm, "The needle stands at a distance that the rotation never showed.")) for arm in PARTS},
         headline="The report claims length extrapolation for RoPE, ExpoSB and RSE alike, and shows no test of it.",
         shows_not="Language: filler, keys and values are single tokens that share nothing with one another.",
         arms=PARTS,

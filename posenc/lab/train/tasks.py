@@ -467,8 +467,7 @@ TASKS = {task.name: task for task in (
     }),
     Task("recall", (*LETTERS, *(f"K{i}" for i in range(KEYS))), make_recall, recall_tests, {
         "in": "From two pairs to the most that training holds, few more often than many.",
-        "more 1x": "Always the most pairs that training holds.",
-        "more 2x": "Twice the most pairs that training holds.",
+        "more 1x": "Always the most pairs that training holds.", "more 2x": "Twice the most pairs that training holds.",
         "more 3x": "Three times the most pairs that training holds.",
         "more 4x": "Four times the most pairs that training holds.",
     }),
@@ -486,8 +485,7 @@ TASKS = {task.name: task for task in (
         "longer 4x": "More than twice as many letters as in training, up to four times, two blanks to each.",
     }),
     Task("counting", (*"0123456789", "+", ".", "?"), make_counting, counting_tests, {
-        "in": "Three of five instructions pass.",
-        "sparser": "Nine of ten instructions pass.",
+        "in": "Three of five instructions pass.", "sparser": "Nine of ten instructions pass.",
         "denser": "One of five instructions passes.",
         "rarely asked": "Two questions in a hundred tokens where training has ten: few answers to count on from.",
         **LONGER,
