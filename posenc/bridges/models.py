@@ -140,10 +140,7 @@ def rotation_of(model, each=False):
 
 
 def turn_of(model, rotation, one, layout=None):
-    r"""1 or -1 for the way round, and the `Encoding`, by which a layer turns; empty where it does not.
-
-    layout: "half", "interleaved", or None for that of its configuration, or of the comparison where no type is known.
-    """
+    """1 or -1 for the way round, and the `Encoding`, by which a layer turns, in this layout or the configuration's."""
     if one.first is None:
         return 1, Encoding()
     if layout is None and one.said is not None and one.said.layout:
