@@ -78,16 +78,6 @@ def tiny(kind):
     return model
 
 
-def own_encodings(model):
-    """What `read_rope` says of each layer, in the layout that it names."""
-    try:
-        return bridges.read_rope(model, each=True)
-    except UnsupportedError as error:
-        if "'interleaved' is right" not in str(error):
-            raise
-        return bridges.read_rope(model, "interleaved", each=True)
-
-
 def same(one, other):
     """Whether two encodings turn alike."""
     a, b = one.rotate, other.rotate
@@ -117,7 +107,7 @@ def verdict_on(kind):
     except Exception as error:  # whatever a strange configuration raises
         return ["not built", words(error)]
     try:
-        each = own_encodings(model)
+        each = bridges.read_rope(model, each=True)
         alike = all(same(one, each[0]) for one in each)
         models = bridges.attach(model, each[0] if alike else each), bridges.attach(tiny(kind), None)
     except UnsupportedError as error:

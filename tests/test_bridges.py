@@ -371,16 +371,33 @@ def test_layers_that_differ_ask_for_an_encoding_each(kind):
     own, ours, called = made(), made(), made()
     for model in (ours, called):
         model.load_state_dict(own.state_dict())
-    layout = "interleaved" if kind == "Cohere2" else "half"
-    with pytest.raises(UnsupportedError, match=r"differ, \[0\] turn alike; \[1\].*read_rope\(model, each=True\)"):
-        bridges.attach(ours, make("rope", head_dim=8, layout=layout))
-    each = bridges.read_rope(ours, layout, each=True)
+    with pytest.raises(UnsupportedError, match=r"\[0\] \(sliding.*alike; \[1\] \(full.*read_rope\(model, each=True\)"):
+        bridges.attach(ours, rope_of_llama())
+    if kind == "Gemma3Text":
+        for bridge, *given in ((bridges.read_rope,), (bridges.write_rope, rope_of_llama())):
+            with pytest.raises(UnsupportedError, match=r"each=True.*configs\.read"):
+                bridge(ours, *given)
+    each = bridges.read_rope(ours, each=True)
     assert [one.places for one in each] == [("rotate",), ("rotate",) if kind == "Gemma3Text" else ()]
     ids, _ = batch(pads=0)
     expected = own(ids).logits
     for model, encoding in ((ours, each), (called, lambda layer: each[layer])):
         assert (bridges.attach(model, encoding)(ids).logits - expected).abs().max() < 1e-5
     bridges.attach(own, [rope_of_llama()] * 2)
+
+
+@pytest.mark.parametrize("kind", ["Cohere", "Glm"])
+@torch.no_grad()
+def test_lanes_are_paired_as_the_configuration_says(kind, monkeypatch):
+    """A type that `posenc.configs` does not know is compared in both layouts."""
+    ids, _ = batch(pads=0)
+    expected = llama(kind=kind)(ids).logits
+    for known in (True, False):
+        if not known:
+            monkeypatch.setattr(bridges.models, "read", lambda config: posenc.configs.read({}))
+        read = bridges.read_rope(llama(kind=kind))
+        assert read.rotate.layout == "interleaved"
+        assert (bridges.attach(llama(kind=kind), read)(ids).logits - expected).abs().max() < 1e-5
 
 
 @torch.no_grad()
@@ -392,7 +409,7 @@ def test_a_rotation_is_compared_with_what_the_layers_do():
     for model in (bridges.attach(ours, read), bridges.write_rope(llama(kind="NanoChat"), read)):
         assert (model(ids).logits - own(ids).logits).abs().max() < 1e-4
     with pytest.raises(UnsupportedError, match="layout='half'.*'interleaved' is right"):
-        bridges.read_rope(llama(kind="Cohere"))
+        bridges.read_rope(llama(kind="Cohere"), "half")
     scaled = llama()
     scaled.model.rotary_emb.register_forward_hook(lambda module, given, out: (out[0] * 2, out[1]))
     with pytest.raises(UnsupportedError, match="neither"):

@@ -4,7 +4,8 @@ r"""Bring your own encoding and get a report: what holds, what fails, and the ex
 
     print(posenc.audit.audit(my_rotation, "rotate"))
 
-An audit looks for counterexamples. It finds no proof, and says nothing about whether a method learns.
+An audit looks for counterexamples. It finds no proof, and says nothing about whether a method learns. `model` asks a
+whole model.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,6 +19,7 @@ from . import beyond, lanes
 from . import questions as asking
 from .bench import QUESTIONS, Bench, Finding, Report, pair_of
 from .by_hand import NotAsked, SubjectError, as_encoding, error_words
+from .models import model as model
 
 #: {question: the function called ask_QUESTION}
 ASK = {q: getattr(room, f"ask_{q}") for room in (asking, lanes, beyond) for q in QUESTIONS if hasattr(room, f"ask_{q}")}

@@ -41,7 +41,7 @@ class Finding(NamedTuple):
 
     verdict: "holds", "fails", "told" (a fact with nothing to be right or wrong about) or "not asked"; number: what was
     measured, or None; words: what that means, or the reason why it is not asked; example: where it fails, in words, or
-    "".
+    "". Of a whole model's faults, words are what a person sees; cause: the likely one; line: of its code, to look at.
     """
 
     name: str
@@ -49,6 +49,8 @@ class Finding(NamedTuple):
     number: float | None
     words: str
     example: str = ""
+    cause: str = ""
+    line: str = ""
 
 
 @dataclass
@@ -80,9 +82,12 @@ class Report:
         counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("holds", "fails", "told", "not asked"))
         head = f"Audit of {self.subject} (at {', '.join(self.places) or 'no place'}): {counts}"
         lines = [head]
-        for name, verdict, _, words, example in (*self.findings, ("", "cost", None, self.cost["words"], "")):
+        for name, verdict, _, words, example, *more in (*self.findings, Finding("", "cost", None, self.cost["words"])):
             words += f"; e.g. {example}" if example else ""
             lines.append(fill(words, WIDTH, initial_indent=f"{verdict:<10s}{name:<11s}", subsequent_indent=" " * 21))
+            for before, said in zip(("likely: ", "look at "), more):
+                if said:
+                    lines.append(fill(before + said, WIDTH, initial_indent=" " * 21, subsequent_indent=" " * 23))
         return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 r"""Encodings in models of transformers, which is imported when it is needed: posenc does not depend on it.
 
-What a model's layers do with position is heard by comparing, before anything is changed.
+What a model's configuration says of its layers is what `posenc.configs` reads; what they do with position is heard by
+comparing, before anything is changed.
 """
 
 import functools
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from ..attention import attention
+from ..configs import Layer, read
 from ..encoding import Encoding
 from ..errors import UnsupportedError, check_bool, check_choice, shown
 from ..inputs import check_encoding
@@ -32,6 +34,7 @@ class Heard(NamedTuple):
     told: dict  # what the layer is called with, and what it calls attention with
     mask: torch.Tensor | None
     options: dict
+    said: Layer | None  # what its configuration says; None where `posenc.configs` does not know the type
 
 
 def unfit(model, words):
@@ -61,7 +64,7 @@ def hear(model):
     except Exception as error:  # whatever a strange model raises: it wants something else
         said = f"{error}" if isinstance(error, UnsupportedError) else f"{type(error).__name__}: {error}"
         raise unfit(model, f", tried with {len(TRIED_AT)} tokens: {said}") from error
-    heard = []
+    heard, said = [], layers_of(model)
     for layer in layers:
         if layer not in plain:
             raise unfit(model, f": its {type(layer).__name__} asks no ALL_ATTENTION_FUNCTIONS")
@@ -69,7 +72,8 @@ def hear(model):
         if not torch.equal(turned[2], still[2]):
             raise unfit(model, f": its {type(layer).__name__} turns its values, too")
         lanes = (turned[0] != still[0]).flatten(0, 2).any(0).nonzero()
-        heard.append(Heard(layer, turned, still, int(lanes[0]) if len(lanes) else None, told, mask, options))
+        first = int(lanes[0]) if len(lanes) else None
+        heard.append(Heard(layer, turned, still, first, told, mask, options, said.get(layer.layer_idx)))
     return heard
 
 
@@ -115,39 +119,52 @@ def rotations_of(model):
     return [module for name, module in model.named_modules() if name.endswith("rotary_emb")]
 
 
+def layers_of(model):
+    """{index: what `posenc.configs` reads of that layer}, empty where it does not know the model's type."""
+    try:
+        return dict(enumerate(read(model.config)))
+    except (TypeError, ValueError):
+        return {}
+
+
 def rotation_of(model, each=False):
     """The one module `rotary_emb` of a model."""
     rotations, name = rotations_of(model), type(model).__name__
     if len(rotations) != 1:
         raise UnsupportedError(f"model={name} has {len(rotations)} modules rotary_emb, it must have one")
     if not each and not hasattr(rotations[0], "inv_freq"):
-        remedy = "read_rope(model, each=True) reads one for each layer, attach takes them"
-        raise UnsupportedError(f"model={name} has a rotary_emb without inv_freq, as Gemma 3: {remedy}")
+        remedy = "read_rope(model, each=True) is a list of one for each layer, which attach takes"
+        remedy += ", posenc.configs.read(model.config) says what each is"
+        raise UnsupportedError(f"model={name} turns layers of each type by frequencies of their own: {remedy}")
     return rotations[0]
 
 
-def turn_of(model, rotation, one, layouts):
-    """1 or -1 for the way round, and the `Encoding`, by which a layer turns; empty where it does not."""
+def turn_of(model, rotation, one, layout=None):
+    """1 or -1 for the way round, and the `Encoding`, by which a layer turns, in this layout or the configuration's."""
     if one.first is None:
         return 1, Encoding()
-    kind = "" if hasattr(rotation, "inv_freq") else f"{model.config.layer_types[one.layer.layer_idx]}_"
+    if layout is None and one.said is not None and one.said.layout:
+        layout = "half" if one.said.reordered else one.said.layout
+    kind = ""
+    if not hasattr(rotation, "inv_freq"):  # one for each type of layer
+        kind = f"{one.said.kind if one.said else model.config.layer_types[one.layer.layer_idx]}_"
     inv_freq, factor = (getattr(rotation, f"{kind}{name}") for name in ("inv_freq", "attention_scaling"))
     turned, still = (x[0][..., one.first :] for x in (one.own, one.plain))
     at, off = torch.tensor(TRIED_AT, device=still.device), {}
-    for sign, layout in itertools.product((1, -1), LAYOUTS):
-        off[sign, layout] = (rotate(still, at, sign * inv_freq, layout, float(factor)) - turned).abs().max().item()
+    for way in itertools.product((1, -1), LAYOUTS):
+        off[way] = (rotate(still, at, way[0] * inv_freq, way[1], float(factor)) - turned).abs().max().item()
     limit = (1e-3 if still.dtype == torch.float32 else 0.05) * turned.abs().max().item()
     fits = [way for way in off if off[way] <= limit]
-    sign, layout = next((way for way in fits if way[1] in layouts), (0, layouts[0]))
+    sign, pairs = next((way for way in fits if layout in (None, way[1])), (0, layout or "half"))
     if not sign:
         right = "neither layout is right, and neither way round: is it all that acts there?"
         raise UnsupportedError(
-            f"layout={layout!r}: layer {one.layer.layer_idx} of {type(model).__name__} turns its queries otherwise "
-            f"than the frequencies of its rotary_emb say, by up to {min(off[1, layout], off[-1, layout]):.2g}; "
+            f"layout={pairs!r}: layer {one.layer.layer_idx} of {type(model).__name__} turns its queries otherwise "
+            f"than the frequencies of its rotary_emb say, by up to {min(off[1, pairs], off[-1, pairs]):.2g}; "
             f"{f'layout={fits[0][1]!r} is right' if fits else right}"
         )
     own = sign * inv_freq.detach()
-    return sign, rope(still.shape[-1], inv_freq=own, layout=layout, attention_factor=float(factor))
+    return sign, rope(still.shape[-1], inv_freq=own, layout=pairs, attention_factor=float(factor))
 
 
 def unturned(rotation, inputs, output):
@@ -204,8 +221,9 @@ def attach(model, encoding):
         model: a PreTrainedModel with its weights, changed in place. Its cache may not be a static one.
         encoding: an `Encoding` that all layers share (as T5's table); a list with one for each layer that attends; or a
             function of `layer_idx` that gives it. None is NoPE. Where layers differ in their own rotation, one for all
-            is refused: `read_rope(model, each=True)` is the list of what they do. Where the last lanes of a head turn
-            (latent attention, DeepSeek-V3), `rotate` is given those alone: make it for so many lanes.
+            is refused, as where some have none (SmolLM3, Cohere 2, EXAONE 4: those get None):
+            `read_rope(model, each=True)` is the list of what they do. Where the last lanes of a head turn (latent
+            attention, DeepSeek-V3), `rotate` is given those alone: make it for so many lanes.
     Returns: the model; parameters of the encoding are its own, as `model.posenc`.
     Errors: ImportError without transformers; UnsupportedError for an encoding or a model that does not fit.
     Convention: keys go into the model's cache as they are before rotation, their positions stay beside them. A cache
@@ -237,7 +255,7 @@ def attach(model, encoding):
     at = torch.arange(len(TRIED_AT))[None]
     for one, own in zip(heard, each):  # whatever it does not take is refused before the model has changed
         if own.rotate is not None:  # where ours acts, theirs must be a turn and no more
-            turn_of(model, rotation_of(model, each=True), one, LAYOUTS)
+            turn_of(model, rotation_of(model, each=True), one)
         device = next((parameter.device for parameter in own.parameters()), one.plain[0].device)
         q, k, v, mask = (None if x is None else x.to(device) for x in (*one.plain, one.mask))
         with torch.no_grad():
@@ -260,8 +278,12 @@ def _refuse_differing(model, heard):
         by = None if one.first is None else one.told.get("position_embeddings")
         kinds.setdefault((one.first, by and str([x.tolist() for x in by])), []).append(one.layer.layer_idx)
     if len(kinds) > 1:
-        alike = [(shown(n), "do not turn" if first is None else "turn alike") for (first, _), n in kinds.items()]
-        said = "; ".join(map(" ".join, alike))
+        names = {one.layer.layer_idx: one.said.kind.replace("_", " ") for one in heard if one.said}
+        said = "; ".join(
+            f"{shown(indices)}{''.join(f' ({name})' for name in dict.fromkeys(map(names.get, indices)) if name)} "
+            f"{'do not turn' if first is None else 'turn alike'}"
+            for (first, _), indices in kinds.items()
+        )
         raise UnsupportedError(
             f"model={type(model).__name__}: its layers differ, {said}. Give a list with an encoding for each, or a "
             f"callable layer -> encoding; read_rope(model, each=True) is the list of its own, and "
@@ -304,8 +326,8 @@ def write_rope(model, encoding):
     Returns: the model.
     Errors: TypeError, ValueError naming the argument; UnsupportedError for another encoding or model.
     Convention: its configuration stays what it was and its frequencies are not saved: write them again after loading.
-        They stay in float32 when the model is cast, and where they are when it is moved: move it first, or each call
-        brings them along.
+        They stay in float32 when the model is cast, and where they are when it is moved. So load in the dtype that you
+        want, move, and write last: else each call brings them along.
     Chapter: In your own model.
     """
     check_encoding(encoding)
@@ -315,7 +337,7 @@ def write_rope(model, encoding):
     heard, rotation, new = hear(model), rotation_of(model), encoding.rotate.inv_freq
     if new.shape != rotation.inv_freq.shape:
         raise ValueError(f"encoding turns {2 * new.shape[0]} lanes, and the model {2 * rotation.inv_freq.shape[0]}")
-    sign, _ = turn_of(model, rotation, next(one for one in heard if one.first is not None), LAYOUTS)
+    sign, _ = turn_of(model, rotation, next(one for one in heard if one.first is not None))
     new = sign * new.detach().to(rotation.inv_freq.device, torch.float32)
     for name in ("inv_freq", "original_inv_freq"):
         rotation._buffers.pop(name, None)  # a cast of the model would round a buffer
@@ -325,27 +347,30 @@ def write_rope(model, encoding):
     return model
 
 
-def read_rope(model, layout="half", each=False):
+def read_rope(model, layout=None, each=False):
     r"""The rotation of a model of transformers as an `Encoding`, with its frequencies and its attention factor.
 
-    It is compared with what the layers do to their queries at positions up to 4001. A model that turns the other way
+    It is compared with what the layers do to their queries at positions up to 4001. What the configuration says of a
+    model, before anything was written into it, is `posenc.configs.read(model.config)`. A model that turns the other way
     round (NanoChat) gives frequencies below 0.
 
     Arguments:
         model: a model with one `rotary_emb`; of a dynamic type, the frequencies are those of its last call.
-        layout: how it pairs lanes, see `posenc.rope.rotate`; "interleaved" for Cohere and GLM.
+        layout: how it pairs lanes, see `posenc.rope.rotate`. None is what its configuration says ("interleaved" for
+            Cohere and GLM), and where `posenc.configs` does not know the type, what the comparison finds.
         each: True returns a list with an `Encoding` for each layer, as `attach` takes it, empty where a layer does not
             turn; False the one that all layers share that turn.
     Errors: TypeError, ValueError naming the argument; ValueError for frequencies that a cast of the model has rounded;
         UnsupportedError for a model without, or whose own rotation differs from what was read, by how much.
     Chapter: In your own model.
     """
-    check_choice("layout", layout, LAYOUTS)
+    if layout is not None:
+        check_choice("layout", layout, LAYOUTS)
     check_bool("each", each)
     heard, rotation = hear(model), rotation_of(model, each)
     if not each:
         heard = [one for one in heard if one.first is not None][:1]
-    encodings = [turn_of(model, rotation, one, (layout,))[1] for one in heard]
+    encodings = [turn_of(model, rotation, one, layout)[1] for one in heard]
     for one in encodings:
         if one.rotate is not None and (dtype := one.rotate.inv_freq.dtype) not in (torch.float32, torch.float64):
             raise ValueError(
