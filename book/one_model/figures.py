@@ -118,6 +118,6 @@ longer = explorable(
     "hidden characters RSE, lowest of all, and ALiBi run level, and RoPE and ExpoSB rise between twice and four times.",
     readout=SAID,
     handles=HANDLES,
-    arm=_choice("sinusoidal", "encoding"),
+    arm=_choice("rope", "encoding"),
     beside=_choice("nope", "versus"),
 )
