@@ -130,7 +130,7 @@ def models_table():
     buttons = "".join(
         f'<label class="place"><input type="radio" name="place" value="{name}" autocomplete="off"'
         f"{' checked' * (name == 'all')}><span><b>{name}</b> {count}</span></label>"
-        for name, count in [*((name, counts[name]) for name in (*PLACES, "nowhere")), ("all", len(rows))]
+        for name, count in [*((name, counts[name]) for name in (*PLACES[:4], "nowhere")), ("all", len(rows))]
     )
     legend = "<legend>Where position enters: choose a place</legend>"
     raw = f'```{{raw}} html\n<fieldset class="places">{legend}{buttons}</fieldset>\n```'
@@ -179,7 +179,7 @@ def latent(tokens=131072):
 def factors_table():
     r"""YaRN's two factors, of Ministral 3 and of DeepSeek's models, as read from what they say."""
     rows = []
-    for name in ("Ministral 3", "DeepSeek-V2", "DeepSeek-V3"):
+    for name in ("Ministral 3", "Mistral 4", "DeepSeek-V2", "DeepSeek-V3"):
         layer = readings()[name][0]
         told = [layer.rope.settings[key] for key in ("factor", "mscale", "mscale_all_dim")]
         scores = layer.scale * math.sqrt(layer.head_dim)

@@ -7,7 +7,7 @@ from posenc.chapters.shipped.facts import readings
 from posenc.lab.explore import explorable, slider
 from posenc.lab.explore.parts import axis, bars, dots, label, line, pin, upright
 
-MODELS = "GPT-2|GPT-NeoX-20B|MPT-7B|Mistral 7B|Llama 3.1 8B|DeepSeek-V3|Gemma 3 4B|Llama 4 Scout|SmolLM3|gpt-oss"
+MODELS = "GPT-NeoX-20B|MPT-7B|Mistral 7B|Llama 3.1 8B|DeepSeek-V3|Gemma 3 4B|Llama 4 Scout|SmolLM3|gpt-oss"
 MODELS = [*MODELS.split("|"), "Ministral 3", "Qwen3.5", "Gemma 4"]  # as they came out
 LAYERS = range(12)  # longer than any period of these models; the strip shows all
 LENGTHS = [2**n for n in range(10, 21)]
@@ -23,7 +23,6 @@ KINDS = {
 INSTEAD = {
     "nope": "no position: nothing turns",
     "linear": "no softmax: order enters by recurrence",
-    "learned": "a table of positions at the input: nothing turns",
     "alibi": "a penalty that grows with distance: nothing turns",
 }
 
@@ -117,7 +116,7 @@ depth = explorable(
     "angles. A dashed line stands at the distances that training had, a solid one at the farthest key of this text.",
     readout="{kind} · {sees} · {circle}",
     handles={"the layer": "layer"},
-    model=slider(range(len(MODELS)), label="model", default=len(MODELS) - 1, format=lambda n: MODELS[n]),
+    model=slider(range(len(MODELS)), label="model", default=MODELS.index("Llama 3.1 8B"), format=lambda n: MODELS[n]),
     layer=slider(LAYERS, label="layer", default=5),
     length=slider(LENGTHS, label="text, tokens", default=131072, format=lambda n: f"{n:,}"),
 )
