@@ -229,7 +229,8 @@ def read_cell(file: Path, made: dict) -> dict:
 
 def commits(cells: dict) -> str:
     """The commits that cells were trained at, in words."""
-    return ", gone on with at ".join(dict.fromkeys(cell["made"]["commit"] for cell in cells.values()))
+    on = ", gone on with at "
+    return on.join(dict.fromkeys(part for cell in cells.values() for part in cell["made"]["commit"].split(on)))
 
 
 def run_cell(sweep: Sweep, arm: str, seed: int, settings: Settings, device: str | torch.device = "cpu") -> dict:
