@@ -150,7 +150,7 @@ CUT = "longer 4x, cut"
 
 
 def puzzle(task):
-    """Of a sweep over a puzzle, what it measures, the share of wrong answers on each of its tests and CUT, and tells."""
+    """Of a sweep over a puzzle: what it measures, the shares of wrong answers on its tests and on CUT, and tells."""
 
     def measure(model, settings):
         longest = measures.fixed_batch(task, settings, TASKS[task].tests(settings.length)["longer 4x"])
