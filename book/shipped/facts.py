@@ -97,35 +97,28 @@ def source(row):
 
 
 def models_table():
-    r"""All models, newest first, below buttons that leave those of one place; style sheets alone make them work."""
+    r"""The models, newest first, below buttons that leave those of one place (style sheets alone make them work); and
+    those that are refused, with the reason."""
     from IPython.display import Markdown
 
-    rows, counts = [], Counter()
+    rows, counts, refused = [], Counter(), ["Not read:", ""]
     for row in MODELS["rows"]:
         reading, told = read(row), row.get("told", {})
+        since = f" ({row['since'].replace('-', chr(0x2011))})"
+        if isinstance(reading, str):
+            refused.append(f"- {row['name']}{since}: {reading} ({source(row)}).")
+            continue
         cells, found = ["–", "–"], told.get("places", [])
         way, kinds, length = told.get("method"), told.get("depth", "–"), told.get("length", "–")
-        if isinstance(reading, str):
-            way, found = f"*not read:* {reading}", None
-        elif reading is not None:
+        if reading is not None:
             found, way, kinds = places(reading), method(reading), depth([kind(layer) for layer in reading])
             cells = [said(reading, cell) for cell in (lanes, speed)]
             length = f"{reading.trained:,}" if reading.trained else "–"
-        names = ["refused"] if found is None else found or ["nowhere"]
-        counts.update(names)
+        counts.update(names := found or ["nowhere"])
         marks = "†" * ("given" in row) + "‡" * ("told" in row)
-        where = " ".join(f"[{name if name != 'refused' else '–'}]{{.at-{name}}}" for name in names)
-        rows.append(
-            [
-                unbroken(f"{row['name']}{marks}") + f" ({row['since'].replace('-', chr(0x2011))})",
-                where,
-                way,
-                *cells,
-                kinds,
-                length,
-                source(row),
-            ]
-        )
+        where = " ".join(f"[{name}]{{.at-{name}}}" for name in names)
+        name = unbroken(f"{row['name']}{marks}") + since
+        rows.append([name, where, way, *cells, kinds, length, source(row)])
     head = ["model (since)", "place", "method", "lanes turned", "base, scaling", "depth", "length", "source"]
     buttons = "".join(
         f'<label class="place"><input type="radio" name="place" value="{name}" autocomplete="off"'
@@ -134,7 +127,8 @@ def models_table():
     )
     legend = "<legend>Where position enters: choose a place</legend>"
     raw = f'```{{raw}} html\n<fieldset class="places">{legend}{buttons}</fieldset>\n```'
-    return Markdown(f":::::{{div}} methods\n{raw}\n\n{table(head, rows).data}\n:::::")
+    told = "\n".join(refused)
+    return Markdown(f":::::{{div}} methods\n{raw}\n\n{table(head, rows).data}\n:::::\n\n{told}")
 
 
 def numbers():
@@ -145,10 +139,11 @@ def numbers():
     still = [name for name in recent if not any(layer.place for layer in known[name])]
     near = [name for name in mixed if all(layer.reach or layer.chunk for layer in known[name] if layer.rope)]
     assert [*set(mixed) - set(near)] == ["SmolLM3"] and still == ["Granite 4"], (mixed, near, still)
+    refused = sum(isinstance(read(row), str) for row in MODELS["rows"])
     counts = {
-        "models": len(MODELS["rows"]),
+        "models": len(MODELS["rows"]) - refused,
         "read": len(known),
-        "refused": sum(isinstance(read(row), str) for row in MODELS["rows"]),
+        "refused": refused,
         "rotate": sum("rotate" in places(one) for one in known.values()),
         "windowed": sum(any(layer.window for layer in one) for one in known.values()),
         "part": sum(any(layer.lanes in ("first", "last", "spread") for layer in one) for one in known.values()),
