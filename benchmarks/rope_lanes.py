@@ -1,6 +1,6 @@
 r"""Which pairs of lanes break RoPE beyond its training length? Stop some at the last angle seen; freeze the losses.
 
-    python benchmarks/rope_lanes.py
+    python benchmarks/rope_lanes.py        # ten minutes of a core for each seed; finished ones are kept in runs/rope_lanes
 
 Trains the RoPE models of the book's text study anew, and changes only the test: up to distance L - 1, with L the
 training length, scores are as trained. At greater distances the stopped pairs keep the angle of distance L - 1, and the
@@ -13,7 +13,6 @@ import math
 
 import record
 import torch
-from tqdm import tqdm
 
 from posenc import Encoding
 from posenc.lab.train import train_with
@@ -49,29 +48,32 @@ def losses(model, windows, encoding=None, cut=None):
     return [record.target_loss(model, windows, SETTINGS, length, cut=cut) for length in SETTINGS.lengths]
 
 
-def measure(seed, corpus):
-    """The losses of one trained model with each group of pairs stopped, and how many are slow."""
+SLOW = 2 * math.pi / inv_freq(SETTINGS.dim // SETTINGS.num_heads) > SETTINGS.length
+
+
+def measure(seed):
+    """The losses of one trained model with each group of pairs stopped."""
     model, _ = train_with("rope", SETTINGS, seed, device="cpu", progress=False)
-    windows = held_out_windows(corpus.held_out, SETTINGS)
-    slow = 2 * math.pi / inv_freq(SETTINGS.dim // SETTINGS.num_heads) > SETTINGS.length
-    groups = {"none": torch.zeros_like(slow), "slow": slow, "fast": ~slow, "all": torch.ones_like(slow)}
+    windows = held_out_windows(load_corpus().held_out, SETTINGS)
+    groups = {"none": torch.zeros_like(SLOW), "slow": SLOW, "fast": ~SLOW, "all": torch.ones_like(SLOW)}
     found = {name: losses(model, windows, stopping(group, SETTINGS.length)) for name, group in groups.items()}
     trained = losses(model, windows)
     if max(abs(a - b) for a, b in zip(trained, found["none"])) > 1e-4:
         raise RuntimeError(f"with no pair stopped the losses {found['none']} must be RoPE's own, {trained}")
-    return found | {"cut": losses(model, windows, cut=SETTINGS.length)}, int(slow.sum())
+    return found | {"cut": losses(model, windows, cut=SETTINGS.length)}
 
 
 def main():
-    results, corpus = record.begun(__doc__, "rope_lanes", "study", SETTINGS), load_corpus()
-    cells, slow = zip(*[measure(seed, corpus) for seed in tqdm(record.SEEDS)])
-    results |= {
+    facts = record.begun(__doc__, "rope_lanes", "study", SETTINGS)
+    found = record.in_turn([(seed,) for seed in record.SEEDS], measure, "rope_lanes", "seeds")
+    cells = [found[seed,] for seed in record.SEEDS]
+    results = facts | {
         "seeds": list(record.SEEDS),
         "choice": {"rope": {"lr": SETTINGS.lr}},
         "lengths": SETTINGS.lengths,
         "unit": "nats per character",
         "definition": __doc__.split("\n\n")[2],
-        "slow_pairs": slow[0],
+        "slow_pairs": int(SLOW.sum()),
         "pairs": SETTINGS.dim // SETTINGS.num_heads // 2,
         "stopped": {name: [cell[name] for cell in cells] for name in cells[0]},
     }
