@@ -1,6 +1,6 @@
 r"""Which pairs of lanes break RoPE beyond its training length? Stop some at the last angle seen; freeze the losses.
 
-    python benchmarks/rope_lanes.py        # ten minutes of a core for each seed; finished ones are kept in runs/rope_lanes
+    python benchmarks/rope_lanes.py        # ten minutes of a core a seed; finished ones are kept in runs/rope_lanes
 
 Trains the RoPE models of the book's text study anew, and changes only the test: up to distance L - 1, with L the
 training length, scores are as trained. At greater distances the stopped pairs keep the angle of distance L - 1, and the
