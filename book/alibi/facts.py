@@ -196,4 +196,4 @@ def verdict_numbers() -> dict[str, str]:
     steepest, *_, mildest = slopes(STUDY["settings"]["num_heads"]).double().tolist()
     assert far_share(steepest) < 0.001 and mildest == 1 / 256
     words = {"verdict": found.words, "least": f"{LEAST:g}", "far_mildest": f"{far_share(mildest):.0%}"}
-    return words | {"rope_keys_lab": f"{rope.rises()['all']:.3f}"}  # as that chapter's table has it
+    return words | {"rope_keys": f"{rope.rises()['all']:.3f}"}  # as that chapter's table has it
