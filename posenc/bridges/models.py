@@ -139,6 +139,13 @@ def rotation_of(model, each=False):
     return rotations[0]
 
 
+def turning(model, heard):
+    """Those of its layers that turn."""
+    if not (found := [one for one in heard if one.first is not None]):
+        raise unfit(model, ": no layer turns its queries. Are its frequencies 0, as `to_empty` may leave them?")
+    return found
+
+
 def turn_of(model, rotation, one, layout=None):
     """1 or -1 for the way round, and the `Encoding`, by which a layer turns, in this layout or the configuration's."""
     if one.first is None:
@@ -337,7 +344,7 @@ def write_rope(model, encoding):
     heard, rotation, new = hear(model), rotation_of(model), encoding.rotate.inv_freq
     if new.shape != rotation.inv_freq.shape:
         raise ValueError(f"encoding turns {2 * new.shape[0]} lanes, and the model {2 * rotation.inv_freq.shape[0]}")
-    sign, _ = turn_of(model, rotation, next(one for one in heard if one.first is not None))
+    sign, _ = turn_of(model, rotation, turning(model, heard)[0])
     new = sign * new.detach().to(rotation.inv_freq.device, torch.float32)
     for name in ("inv_freq", "original_inv_freq"):
         rotation._buffers.pop(name, None)  # a cast of the model would round a buffer
@@ -369,7 +376,7 @@ def read_rope(model, layout=None, each=False):
     check_bool("each", each)
     heard, rotation = hear(model), rotation_of(model, each)
     if not each:
-        heard = [one for one in heard if one.first is not None][:1]
+        heard = turning(model, heard)[:1]
     encodings = [turn_of(model, rotation, one, layout)[1] for one in heard]
     for one in encodings:
         if one.rotate is not None and (dtype := one.rotate.inv_freq.dtype) not in (torch.float32, torch.float64):
