@@ -19,6 +19,8 @@ TYPED = {
         "rope_scaling does nothing", "second_per_grid_ts", "rel_shift", "relative_attention_bias", "tensor parallel",
         "new image size", "long_factor", "illegal memory access", "to_empty", "alibi_slopes",
         "position ids after eviction", "KeyError original_max_position_embeddings",
+        "gibberish", "context shift", "Unexpected key inv_freq", "batch_first", "relative_position_bias_table",
+        "whisper", "onnx", "odd d_model",
         "model.half()", "device-side assert triggered", "NaN gradients", "Gemma 3 rope_scaling", "use_sliding_window",
     ],
     "practice": ["left padding", "kv cache"],
