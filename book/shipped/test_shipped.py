@@ -41,13 +41,13 @@ def test_the_drawn_pairs_are_slow_and_unseen_where_their_angles_say_so(model, le
             assert state == ("full circle" if whole >= 2 * math.pi else beyond)
 
 
-@pytest.mark.parametrize("name", ["Ministral 3", "DeepSeek-V2", "DeepSeek-V3"])
+@pytest.mark.parametrize("name", ["Ministral 3", "Mistral 4", "DeepSeek-V2", "DeepSeek-V3"])
 def test_yarns_factors_are_those_of_the_library(name):
     import transformers
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     (row,) = (row for row in page.MODELS["rows"] if row["name"] == name)
-    kind = {"ministral3": "Ministral3", "deepseek_v2": "DeepseekV2", "deepseek_v3": "DeepseekV3"}[row["type"]]
+    kind = row["type"].title().replace("_", "")  # "deepseek_v3" is DeepseekV3
     config = getattr(transformers, f"{kind}Config")(**row.get("given", {}))
     layer = page.readings()[name][0]
     assert ROPE_INIT_FUNCTIONS["yarn"](config, "cpu")[1] == pytest.approx(layer.attention_factor)
