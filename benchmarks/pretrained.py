@@ -94,7 +94,7 @@ def looks(q, k):
     bins = torch.bucketize(offset.clamp(min=0), torch.tensor(EDGES), right=True)[:, 1:].flatten()
     for q_one, k_one in zip(q, k):
         weights = (q_one @ k_one.T).masked_fill(~visible, -math.inf).softmax(-1)
-        shares = torch.zeros(len(EDGES) + 1).scatter_add(0, bins, weights[:, 1:].flatten()) / len(q_one)
+        shares = weights.new_zeros(len(EDGES) + 1).scatter_add(0, bins, weights[:, 1:].flatten()) / len(q_one)
         energy = []
         for pair in range(half):  # in the half layout lanes pair and pair + D/2
             part = (q_one[:, pair::half] @ k_one[:, pair::half].T).masked_fill(~visible, 0.0)
@@ -176,7 +176,7 @@ def main():
         "definition": __doc__.split("\n\n")[3],
         "weights": {"file": weights.name, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()},
         "lengths": LENGTHS,
-        "targets": TARGETS,
+        "settings": {"targets": TARGETS, "base": BASE, "dtype": "bfloat16"},
         "texts": ["help"] * HELP + ["code"] * CODE,
         "predictions": PREDICTIONS,
         "losses": {f"{what} {n // L}L": [found[asked.model, what, n, i]["loss"] for i in texts] for what, n in cells},
