@@ -1,4 +1,4 @@
-r"""The audit of a whole model: those of a library, tiny and random, and five planted faults, each named."""
+r"""The audit of a whole model: those of a library, tiny and random, and planted faults, each named."""
 
 import re
 
@@ -79,6 +79,16 @@ def sees_all(ids, told):
         told["attention_mask"] = torch.ones(ids.shape)
 
 
+def reads_rows(ids, told):
+    """A table sliced by the batch in place of the tokens: batch_first."""
+    told["position_ids"] = torch.arange(ids.shape[0])[:, None].expand(ids.shape)
+
+
+def ends_at_20(model):
+    """A table of angles that ends, and is read at its last row from there on."""
+    model.model.rotary_emb.register_forward_pre_hook(lambda module, x: (x[0], x[1].clamp(max=20)))
+
+
 def rounds_frequencies(model):
     model.model.rotary_emb.inv_freq = model.model.rotary_emb.inv_freq.bfloat16().float()
 
@@ -94,6 +104,8 @@ FAULTS = {
     "ids by column, written": ("gpt2", forgets_ids, "generate", "ids"),
     "mask off by one": ("qwen2", hides_itself, "steps", "mask off by one.*not see itself"),
     "packing leak": ("qwen2", sees_all, "packed", "sees the one before it"),
+    "ids by row": ("gpt2", reads_rows, "batch", "made for one row"),
+    "a table that ends": ("qwen2", ends_at_20, "shift", "read as places"),
     "rounded frequencies": ("qwen2", rounds_frequencies, "turns", "rounded the frequencies to torch.bfloat16"),
     "rounded positions": ("qwen2", rounds_positions, "half", "in bfloat16"),
 }
@@ -103,7 +115,7 @@ FAULTS = {
 def test_planted_faults_are_found_and_named(fault):
     kind, change, question, cause = FAULTS[fault]
     model = attach_kinds.tiny(kind)
-    change(model) if question in ("turns", "half") else changed(model, change)
+    change(model) if question in ("turns", "half", "shift") else changed(model, change)
     report = posenc.audit.model(model, length=16, questions=[question])
     assert report.failures == (question,), str(report)
     finding = report[question]
