@@ -1,4 +1,4 @@
-r"""RoPE in a model that readers know: SmolLM2-135M at the length it was trained with, and at twice that.
+r"""RoPE in a model that readers know: SmolLM2-135M at the length that its configuration names, and at twice that.
 
     python benchmarks/pretrained.py MODEL        # an hour of two cores; finished cells are kept in runs/pretrained
 
@@ -183,7 +183,7 @@ def main():
         "losses": {f"{what} {n}": [found[asked.model, what, n, i]["loss"] for i in texts] for what, n in cells},
         "until": EDGES,
         "slow": slow.tolist(),
-        "shares": shares.mean(0).tolist(),
+        "shares": shares.mean(0).flatten(1).tolist(),  # a row a layer: head by head, its shares
         "unseen": (energy[..., slow].sum(-1) / energy.sum(-1)).mean(0).tolist(),
         "energy": energy.mean((0, 2)).tolist(),
     }
