@@ -10,6 +10,7 @@ of Python's help topics, two of the sources of its library. L is the length that
     whole       RoPE as it was trained; at L / 4 and L / 2 too, since what is published speaks of windows of L / 4
     cut         each query sees the nearest L keys
     first       and the first key of the text, where it stands
+    placed      and that key no farther from any query than L - 1, as programs do that stream
     distance    L keys, of which those before the 512 stand as far away as the farthest of the longer text; for 4 L too
     keys        all keys, none at a distance that training had not: what stands farther away is at L - 1
     linear, ntk, yarn     the frequencies of each scheme for that length
@@ -34,13 +35,13 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from posenc import bridges
 from posenc.lab.train import settings_for
 from posenc.rotate import scaling
-from posenc.rotate.rope import ladder, rope
+from posenc.rotate.rope import ladder, rope, rotate
 
 L, TARGETS, BLOCK, BASE = 8192, 512, 1024, 1e5
 LENGTHS, FARTHEST = [L, 2 * L], 4 * L  # the last for what needs no longer text
 HELP, CODE = 3, 2  # texts of either kind
 LIBRARY = "argparse ast decimal difflib doctest inspect pdb pickle tarfile turtle typing".split()
-TRAINED = ("whole", "cut", "first", "distance", "keys")  # read with the frequencies of training
+TRAINED = ("whole", "cut", "first", "placed", "distance", "keys")  # read with the frequencies of training
 SCHEMES = {
     "linear": lambda s: scaling.linear(64, s, base=BASE),
     "ntk": lambda s: scaling.ntk(64, s, base=BASE),
@@ -54,6 +55,7 @@ PREDICTIONS = {
     "whole": "Rises at 2 L and more at 4 L: pairs that never came full circle meet angles that training had not.",
     "cut": "Rises, and by more than whole at 2 L: no distance is new, but the first key is lost, on which heads rest.",
     "first": "Holds at 2 L.",
+    "placed": "Holds at 2 L. (Written when first was seen to rise: its key stands where no key was in training.)",
     "distance": "Rises, and by most of what whole rises by.",
     "keys": "Rises by less than distance alone does.",
     "linear": "Rises at both lengths, more at 4 L: near distances, of which text is made, are squeezed.",
@@ -67,7 +69,7 @@ class Watch:
     """Attention as the model asks for it, by index, over the nearest `window` keys; what it sees is kept if asked."""
 
     def __init__(self):
-        self.window, self.first, self.seen = None, False, None
+        self.window, self.first, self.placed, self.seen = None, False, False, None
 
     def __call__(self, module, q, k, v, attention_mask, scaling, **options):
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
@@ -83,7 +85,12 @@ class Watch:
             keys = torch.cat((torch.zeros(1, dtype=int), keys)) if self.first and keys[0] > 0 else keys
             offset = at[:, None] - keys
             near = (offset >= 0) & ((offset < self.window) | (self.first & (keys == 0)))
-            parts.append(scaled_dot_product_attention(q[:, :, at], k[:, :, keys], v[:, :, keys], near, scale=scaling))
+            asks, asked = q[:, :, at], k[:, :, keys]
+            if self.placed:  # lanes of its own for the first key: queries turned back to within the window of it
+                back = rotate(asks, at.clamp(max=self.window - 1) - at, ladder(q.shape[3], BASE), layout="half")
+                asks, asked = torch.cat((asks, back), -1), torch.cat((asked, torch.zeros_like(asked)), -1)
+                asked[:, :, 0] = asked[:, :, 0].roll(q.shape[3], -1)
+            parts.append(scaled_dot_product_attention(asks, asked, v[:, :, keys], near, scale=scaling))
         return torch.cat(parts, dim=2).transpose(1, 2), None
 
 
@@ -153,7 +160,8 @@ def measure(folder, what, length, index):
         at = torch.arange(L) + (length - L) * (torch.arange(L) >= L - TARGETS)
     elif what == "keys":
         at = (at - (length - L)).clamp(min=0)
-    watch.window, watch.first = L if what in ("cut", "first") else None, what == "first"
+    watch.window = L if what in ("cut", "first", "placed") else None
+    watch.first, watch.placed = what in ("first", "placed"), what == "placed"
     return {"loss": loss(model, tokens, len(at), at)}
 
 
