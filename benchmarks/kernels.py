@@ -14,16 +14,19 @@ Speed: bfloat16, causal, 16 heads, 32,768 tokens in all: the longer, the fewer s
 of one forward and backward of one sequence, inputs and gradients included. "SDPA ..." is PyTorch's attention with that
 backend forced, "flex ..." its FlexAttention, compiled, "fla ..." flash-linear-attention, "eager ..." this package's
 reference, impl="torch". Prints and writes results/kernels_<GPU>.json, --smoke results/kernels_smoke_<GPU>.json.
-Chapter: From formula to kernel.
+It needs torch, Triton and numpy alone. Chapter: From formula to kernel.
 """
 
+import argparse
 import importlib
 import itertools
+import json
 import math
 import multiprocessing
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -32,13 +35,10 @@ from functools import cache, partial
 from pathlib import Path
 from unittest import mock
 
-import record
 import torch
 from torch.nn.functional import logsigmoid, scaled_dot_product_attention
-from tqdm import tqdm
 
 import posenc
-from posenc.lab.experiments import commit_of, cpu_model
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADS, TOKENS = 16, 32768
@@ -365,8 +365,7 @@ def check_all(todo, deadline, run):
     for case in todo:
         groups.setdefault((case[0].partition(":")[0], case[1], case[3].startswith("tiles")), []).append(case)
     with ThreadPoolExecutor(1 if run is check_group else max(1, min(8, (os.cpu_count() or 1) // 2))) as threads:
-        found = threads.map(lambda group: run(group, deadline), groups.values())
-        return [row for rows in tqdm(found, total=len(groups), desc="correctness") for row in rows]
+        return [row for rows in threads.map(lambda group: run(group, deadline), groups.values()) for row in rows]
 
 
 def is_wrong(found):
@@ -380,7 +379,7 @@ def is_wrong(found):
 def measure_all(todo, deadline):
     """[*cell, what was measured] of each cell; past the deadline, in time.time(), what is left is not run."""
     rows = []
-    for cell in tqdm(todo, desc="cells"):
+    for cell in todo:
         if time.time() > deadline:
             break
         try:
@@ -389,6 +388,7 @@ def measure_all(todo, deadline):
             found = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}
         torch.cuda.empty_cache()
         rows.append([*cell, found])
+        print(rows[-1], flush=True)
     return rows
 
 
@@ -397,14 +397,11 @@ def slug(gpu):
     return re.sub(r"[^a-z0-9]+", "_", gpu.lower().replace("nvidia", "")).strip("_")
 
 
-OPTIONS = {
-    "--smoke": {"action": "store_true", "help": "correctness, then two lengths"},
-    "--budget": {"type": float, "default": BUDGET, "help": f"seconds that --smoke may take ({BUDGET})"},
-}
-
-
 def main():
-    chosen, started = record.asked(__doc__, OPTIONS), time.time()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="correctness, then two lengths")
+    parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds that --smoke may take ({BUDGET})")
+    chosen, started = parser.parse_args(), time.time()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     if gpu is None and not (chosen.smoke and os.environ.get("TRITON_INTERPRET") == "1"):
         sys.exit("kernels.py measures on a CUDA GPU, and PyTorch sees none here (--smoke: set TRITON_INTERPRET=1)")
@@ -420,21 +417,24 @@ def main():
     else:
         todo = smoke_cells() if chosen.smoke else cells()
         rows = measure_all(todo, started + chosen.budget if chosen.smoke else math.inf)
-        print(*rows, f"{len(todo) - len(rows)} of {len(todo)} cells were not run", sep="\n")
+        print(f"{len(todo) - len(rows)} of {len(todo)} cells were not run")
         versions = f"Python {platform.python_version()}, torch {torch.__version__}, triton {triton.__version__}"
         versions += f", CUDA {torch.version.cuda}"
-        about = {"commit": commit_of(ROOT / "posenc", Path(__file__)), "versions": versions}
+        commit = subprocess.getoutput(f"git -C '{ROOT}' describe --always --dirty --abbrev=40 --exclude='*'")
+        cpu = re.search(r"model name\s*:\s*(.+)|$", Path("/proc/cpuinfo").read_text())[1] or platform.machine()
+        about = {"commit": commit, "versions": versions}
         settings = dict(heads=HEADS, tokens=TOKENS, lengths=SMOKE if chosen.smoke else LENGTHS, head_sizes=HEAD_SIZES)
         results = about | {
             "name": f"kernels_{'smoke_' if chosen.smoke else ''}{slug(gpu)}",
             "question": "How fast are the kernels on this GPU, and are they right there?",
             "command": "python " + " ".join(sys.argv),
-            "machine": f"{gpu}, {cpu_model()}, {os.cpu_count()} cores",
+            "machine": f"{gpu}, {cpu}, {os.cpu_count()} cores",
             "settings": settings | dict(dtype="bfloat16", causal=True, gpu=gpu) | about,
             "cells": rows,
             "checks": checks,
         }
-        record.write(results)
+        text = json.dumps(results).replace("}], [", "}],\n [")  # a row a line; `write_json` of posenc.lab freezes it
+        (ROOT / "results" / f"{results['name']}.json").write_text(text + "\n")
         failed += [row for row in rows if row[1] in (*OURS, *TURNING) and "error" in row[4]]
     sys.exit("\n".join(f"failed: {row}" for row in failed) if failed else 0)
 
