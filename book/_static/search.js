@@ -4,6 +4,7 @@
   "use strict";
   const REMOVED = ".headerlink, script, style, .gp, .linenos, .prompt, .lab-links, annotation, details, .cell_input";
   const HEADING = "h1, h2, h3, h4, h5, h6";
+  const FOUND = "Search finished, found ${resultCount} page(s) matching the search query.";
 
   // First the chapter that teaches a word, where no title says so; then titles and headings with all of the query's words.
   // Where scores are equal: chapters before labs; lists last. Sphinx's own scores are whole numbers.
@@ -23,7 +24,8 @@
   const LISTS = /^book\/(api|notation|references|(errata|teachers)\/index)$/;
   const asked = (new URLSearchParams(location.search).get("q") || "").toLowerCase().trim();
   const words = asked.split(/[^\p{L}\p{N}]+/u).filter(Boolean).map((word) => word.replace(/(?<=...)s$/, ""));
-  const hit = (text) => words.every((word) => new RegExp("(?<![\\p{L}\\p{N}])" + word, "iu").test(text));
+  const has = (text, word) => new RegExp("(?<![\\p{L}\\p{N}])" + word, "iu").test(text);
+  const hit = (text) => words.every((word) => has(text, word));
   let headings; // {page: how many of its headings have all words}
   Scorer.score = ([page, title, , description, score]) => {
     if (!headings) {
@@ -43,6 +45,41 @@
       + (hit(title) ? 100 : 0) + (headings[page] ? 30 + headings[page] : 0);
   };
 
+  // A hit leads to the heading with all of the words. Where no page has all of them, those with most: a rare word counts
+  // for more, and the heading needs half of them.
+  const strict = Search.performTermsSearch;
+  const most = (terms, excluded) => {
+    const sums = new Map();
+    let total = 0;
+    for (const term of terms) {
+      const hits = strict(new Set([term]), excluded);
+      const worth = Math.log((Search._index.docnames.length + 1) / (hits.length || 1));
+      total += hits.length ? worth : 0;
+      for (const hit of hits) sums.set(hit[0], [hit, (sums.has(hit[0]) ? sums.get(hit[0])[1] : 0) + worth]);
+    }
+    const ranked = [...sums.values()].filter(([, sum]) => sum >= total / 2).sort((a, b) => b[1] - a[1]).slice(0, 10);
+    return ranked.map(([hit, sum]) => [...hit.slice(0, 4), Math.round((30 * sum) / total), hit[5]]);
+  };
+  const shareOf = (heading) => words.filter((word) => has(heading, word)).length / words.length;
+  Search.performTermsSearch = (terms, excluded) => {
+    let found = strict(terms, excluded), least = 1;
+    if (!found.length && terms.size > 1 && (found = most(terms, excluded)).length) {
+      least = 0.5;
+      Documentation.TRANSLATIONS[FOUND] = "No page has all of these words. Results with most of them: ${resultCount}. The best come first.";
+    }
+    const best = {}; // {page: [share of the words, heading, its id]}
+    for (const [heading, places] of Object.entries(Search._index.alltitles)) {
+      const share = shareOf(heading);
+      if (share < least) continue;
+      for (const [file, id] of places) {
+        const page = Search._index.docnames[file];
+        if (id !== null && share > (best[page] || [0])[0]) best[page] = [share, heading, "#" + id];
+      }
+    }
+    return found.map(([page, title, anchor, ...rest]) =>
+      page in best && best[page][1] !== title ? [page, `${title} > ${best[page][1]}`, best[page][2], ...rest] : [page, title, anchor, ...rest]);
+  };
+
   // A page's prose, or that of the place an anchor names; its title stands in the link already.
   Search.htmlToText = (source, anchor) => {
     const page = new DOMParser().parseFromString(source, "text/html");
@@ -60,6 +97,6 @@
   Object.assign(Documentation.TRANSLATIONS, {
     "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.":
       "No page has all of these words. Try fewer or others; numbers and very common words, such as “the”, are not searched.",
-    "Search finished, found ${resultCount} page(s) matching the search query.": "Results: ${resultCount}. The best come first.",
+    [FOUND]: "Results: ${resultCount}. The best come first.",
   });
 })();

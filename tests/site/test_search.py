@@ -21,6 +21,13 @@ TYPED = {
         "position ids after eviction", "KeyError original_max_position_embeddings",
         "gibberish", "context shift", "Unexpected key inv_freq", "batch_first", "relative_position_bias_table",
         "whisper", "onnx", "odd d_model",
+        "single prompt works, batch garbage", "seq_len = x.shape[-2]", "must match the existing size (512)",
+        "XLM-R packed", "context parallel", "zigzag", "MPS float64", "aten::polar", "merge KV caches",
+        "embeddings.position_ids",
+        # whole lines, of which no page has all words
+        "RuntimeError: The size of tensor a (2049) must match the size of tensor b (2048) at non-singleton dimension 3",
+        "IndexError: index out of range in self, torch.nn.functional.embedding, position_ids of 513 tokens",
+        "ValueError: `rope_scaling` must be a dictionary with two fields, got {'factor': 8.0, 'rope_type': 'llama3'}",
         "model.half()", "device-side assert triggered", "NaN gradients", "Gemma 3 rope_scaling", "use_sliding_window",
     ],
     "practice": ["left padding", "kv cache"],
