@@ -56,7 +56,7 @@ def regions(lab, kind):
 
 
 def test_every_method_with_a_lab_has_its_source_and_its_exercises():
-    wanted = {row.lab for row in TITLES.values() if row.lab} | {"kernels", "scaling"}  # labs of no method
+    wanted = {row.lab for row in TITLES.values() if row.lab} | {"kernels", "pretrained", "scaling"}  # labs of no method
     assert wanted == set(SOURCES) <= set(exercised())
     of_pages = set(exercised()) - set(SOURCES)  # exercises that a chapter without a lab checks on its page
     assert all(f'check("{name}.' in (ROOT / "book" / name / "index.md").read_text("utf-8") for name in of_pages)

