@@ -122,7 +122,8 @@ def beside(arm, length):
 def cell(arm, length):
     r"""`beside` in words."""
     mean, half = beside(arm, length)
-    return f"{signed(mean, 2)} ± {half:.2f}"
+    digits = 2 if half >= 0.005 else 3
+    return f"{signed(mean, digits)} ± {half:.{digits}f}"
 
 
 def losses_table():
