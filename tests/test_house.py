@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 #: sources of labs, and the command that writes their notebooks, have no limit.
 ROOMS = {
     "labs": (["book/*/lab.py", "book/_tools/labs.py"], math.inf),
-    "tests": (["tests/**/*", "book/*/test_*.py", "conftest.py"], 15230),
+    "tests": (["tests/**/*", "book/*/test_*.py", "conftest.py"], 15330),
     "kernels": (["posenc/kernels/*.py"], 2400),
     "lab": (["posenc/lab/**/*"], 8000),
     "package": (["posenc/**/*.py"], 6660),

@@ -268,10 +268,17 @@ def files_table():
         if other := re.search(r"--rates results/rates_(\w+)\.json", result["command"]):
             rates += f" on {other[1]}" * (other[1] != name)
         text = result.get("unit", "").startswith("nats")
-        targets = f"{settings['windows'] * settings['targets']:,}" if text else "–"
+        windows = settings.get("windows", len(result.get("texts", ())))
+        targets = f"{windows * settings['targets']:,}" if text else "–"
         drawn = "seeds, windows" if any("blocks" in arm for arm in arms.values()) else "seeds"
         file = f"{{download}}`{name}.json <../../results/{name}.json>`"
         made = f"`{result['command'].replace('|', chr(92) + '|')}` at `{result['commit'][:10]}`"
-        row = [len(arms) or "–", " or ".join(map(str, counts)), rates, targets, drawn if len(seeds) > 1 else "–"]
+        row = [
+            len(arms) or "–",
+            " or ".join(map(str, counts)),
+            rates,
+            targets,
+            drawn if len(seeds) > 1 else "texts" if "texts" in result else "–",
+        ]
         rows.append([file, *row, read_by(name) or "–", about, made])
     return table(["file", "arms", "seeds", "rates", "targets", "interval", "pages", "what it asks", "made by"], rows)
