@@ -7,12 +7,13 @@ rounded to some five bits a number, in a file that transformers reads (`gguf_fil
 
 Losses in nats per token, of the same last 512 tokens of five texts, however much of the text stands before them: three
 of Python's help topics, two of the sources of its library. L is the length that the model's configuration names.
-    whole       RoPE as it was trained; at L / 4 and L / 2 too, since what is published speaks of windows of L / 4
+    whole       RoPE as it was trained; at L / 4 and L / 2 too, since what is published speaks of windows of L / 4, and
+                the 512 alone
     cut         each query sees the nearest L keys
     first       and the first key of the text, where it stands
     placed      and that key no farther from any query than L - 1, as programs do that stream
     distance    L keys, of which those before the 512 stand as far away as the farthest of the longer text; for 4 L too
-    keys        all keys, none at a distance that training had not: what stands farther away is at L - 1
+    keys        all keys, none at a distance that training had not: positions end at L - 1, the oldest all stand at 0
     linear, ntk, yarn     the frequencies of each scheme for that length
     price       the frequencies of each scheme for 4 L, read at L
     heads       at L, of the last 512 queries, means over texts: the share of each head's weight on the first key and by
@@ -170,7 +171,7 @@ def main():
     facts = record.facts("pretrained", "nano", settings_for("nano"))
     about = {key: facts[key] for key in ("name", "command", "commit", "versions", "machine")}
     texts = range(HELP + CODE)
-    cells = [("whole", L // 4), ("whole", L // 2), ("whole", L), ("distance", FARTHEST)]
+    cells = [("whole", TARGETS), ("whole", L // 4), ("whole", L // 2), ("whole", L), ("distance", FARTHEST)]
     cells += [(what, LENGTHS[-1]) for what in (*TRAINED, *SCHEMES)] + [(f"price {scheme}", L) for scheme in SCHEMES]
     todo = [(asked.model, what, length, index) for what, length in cells for index in texts]
     todo += [(asked.model, "heads", L, index) for index in texts]
