@@ -17,8 +17,7 @@ of Python's help topics, two of the sources of its library. L is the length that
     linear, ntk, yarn     the frequencies of each scheme for that length
     price       the frequencies of each scheme for 4 L, read at L
     heads       at L, of the last 512 queries, means over texts: the share of each head's weight on the first key and by
-                distance, and of its scores' mean square, less their mean over the query's keys, that of pairs which
-                never came full circle; for each layer the mean square by pair
+                distance; for each layer and pair, the variance of the pair's part of a score over the query's keys
 Writes results/pretrained.json. Chapter: Inside a pretrained model.
 """
 
@@ -193,7 +192,6 @@ def main():
         "until": EDGES,
         "slow": slow.tolist(),
         "shares": shares.mean(0).flatten(1).tolist(),  # a row a layer: head by head, its shares
-        "unseen": (energy[..., slow].sum(-1) / energy.sum(-1)).mean(0).tolist(),
         "energy": energy.mean((0, 2)).tolist(),
     }
     record.write(results)
