@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 
-from posenc.chapters.pretrained.figures import ARMS, ENERGY, FOUND, LENGTHS, SHARES, UNSEEN, changes, stands
+from posenc.chapters.pretrained.figures import ARMS, ENERGY, FOUND, LENGTHS, SHARES, changes, count, stands
 from posenc.lab.experiments import half_width
 from posenc.lab.explore.parts import signed
 from posenc.lab.write import finish, table
@@ -106,7 +106,7 @@ def idea_figure():
                 axes.barh(row, high - low, left=low, height=0.5, color="#0072b2")
             else:
                 axes.plot(low, row, "D", color="#c45500", ms=7)
-                axes.annotate(f"{tokens:,}", (low, row), (0, 6), textcoords="offset points", ha="center")
+                axes.annotate(count(tokens), (low, row), (0, 6), textcoords="offset points", ha="center")
     axes.set_yticks(range(len(names)), [ARMS[name] for name in names])
     axes.set_xticks([0, *LENGTHS], ["0", *(f"{length:,}" for length in LENGTHS)])
     axes.set(xlim=(1.06 * LENGTHS[1], -200), ylim=(len(names) - 0.5, -0.7), xlabel="distance to the key, in tokens")
@@ -123,7 +123,7 @@ def cell(arm, length):
     r"""`beside` in words."""
     mean, half = beside(arm, length)
     digits = 2 if half >= 0.005 else 3
-    return f"{signed(mean, digits)} ± {half:.{digits}f}"
+    return f"{signed(mean, digits)}\u00a0±\u00a0{half:.{digits}f}"
 
 
 def losses_table():
@@ -139,30 +139,31 @@ def price_table():
 
 
 def numbers():
-    r"""What the text says: the losses, where heads rest, and what slow pairs carry."""
+    r"""What the text says: the losses, where heads rest, and which pairs vary."""
     first = SHARES[:, :, 0]
     layer, head = divmod(int(SHARES[:, :, 2].argmax()), SHARES.shape[1])
     start = int((first.mean(1) > 0.05).argmax())  # below it no layer rests on the first key
     share = (ENERGY / ENERGY.sum(1, keepdims=True)).mean(0)
+    base = FOUND["losses"][f"whole {LENGTHS[0]}"]
     found = {arm: cell(arm, LENGTHS[1]) for arm in ARMS}
-    found |= {f"price_{arm}": cell(f"price {arm}", LENGTHS[0]) for arm in ("linear", "ntk", "yarn")}
     return found | {
-        "four": cell("distance", 2 * LENGTHS[1]),
+        "alone": cell("whole", FOUND["settings"]["targets"]),
         "quarter": cell("whole", LENGTHS[0] // 4),
         "half": cell("whole", LENGTHS[0] // 2),
+        "four": cell("distance", 2 * LENGTHS[1]),
+        "short_loss": f"{sum(base) / len(base):.2f}",
+        "long_loss": f"{sum(base) / len(base) + beside('whole', LENGTHS[1])[0]:.2f}",
         "heads": f"{first.size}",
         "half_first": f"{(first > 0.5).sum()}",
         "mean_first": f"{first.mean():.0%}",
         "rest_from": f"{start}",
         "rest_below": f"{first[:start].mean():.1%}",
         "rest_above": f"{first[start:].mean():.0%}",
-        "top_pair": f"{share.argmax()}",
-        "top_share": f"{share.max():.0%}",
-        "fast_share": f"{share[:17].sum():.0%}",
         "before_layer": f"{layer}",
         "before_head": f"{head}",
         "before_share": f"{SHARES[layer, head, 2]:.0%}",
-        "slow_mean": f"{UNSEEN.mean():.0%}",
-        "slow_most": f"{UNSEEN.max():.0%}",
-        "slow_half": f"{(UNSEEN > 0.5).sum()}",
+        "slow_share": f"{share[FOUND['slow']].sum():.0%}",
+        "fast_share": f"{1 - share[FOUND['slow']].sum():.0%}",
+        "top_pair": f"{share.argmax()}",
+        "top_share": f"{share.max():.0%}",
     }

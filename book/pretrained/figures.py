@@ -5,30 +5,29 @@ import math
 import numpy as np
 
 from posenc.lab.experiments import load_results
-from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, path
+from posenc.lab.explore import SEQUENTIAL, explorable, slider
+from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, path, signed
 
 FOUND = load_results("pretrained")
 LENGTHS = FOUND["lengths"]
 #: what is done to the model or the text -> its words
 ARMS = {
-    "whole": "nothing",
-    "cut": "only the nearest keys",
-    "first": "the nearest keys and the first",
-    "placed": "the same, the first within reach",
+    "whole": "all keys, unchanged",
+    "cut": "nearest keys only",
+    "first": "nearest and first",
+    "placed": "first within reach",
     "distance": "distance alone",
-    "keys": "number of keys alone",
+    "keys": "number alone",
     "linear": "linear interpolation",
     "ntk": "NTK",
     "yarn": "YaRN",
 }
-SHARES, UNSEEN, ENERGY = (np.array(FOUND[name]) for name in ("shares", "unseen", "energy"))
-LAYERS, HEADS = UNSEEN.shape
-SHARES = SHARES.reshape(LAYERS, HEADS, -1)
-SHADES = [[0, "#eef4fa"], [1, "#0b3d66"]]  # the more, the darker
+SHARES, ENERGY = (np.array(FOUND[name]) for name in ("shares", "energy"))
 #: of a share of weight, the distance to its keys
 NEAR = ["first key", *(f"{a}–{b - 1}" if b - a > 1 else f"{a}" for a, b in zip([0, *FOUND["until"]], FOUND["until"]))]
 NEAR.append(f"{FOUND['until'][-1]}+")
+SHARES = SHARES.reshape(len(ENERGY), -1, len(NEAR))
+LAYERS, HEADS = SHARES.shape[:2]
 
 
 def changes(arm, length):
@@ -41,10 +40,15 @@ def stands(arm):
     near, far, last = LENGTHS[0], LENGTHS[1], FOUND["settings"]["targets"]
     if arm == "distance":
         return [((0, last), last), ((far - near + last, far), near - last)]
-    heaps = {"cut": [], "first": [(far, 1)], "placed": [(near, 1)], "keys": [(near, far - near)]}
+    heaps = {"cut": [], "first": [(far, 1)], "placed": [(near - 1, 1)], "keys": [(near - 1, far - near + 1)]}
     if arm in heaps:
         return [((0, near), near), *(((at, at), tokens) for at, tokens in heaps[arm])]
     return [((0, far), far)]
+
+
+def count(tokens):
+    r"""How many keys, in words."""
+    return f"{tokens:,} key{'s' * (tokens != 1)}"
 
 
 def _losses(arm):
@@ -64,7 +68,7 @@ def _losses(arm):
     data = [
         *(line(f"keys {n}", span, [0, 0], "blue", 14, showlegend=False, panel=2) for n, span in enumerate(strips)),
         dots("a heap", [heap], [0], "orange", 18, "diamond", showlegend=False, panel=2),
-        label("how many", heap, 0.55, f"{tokens:,}", "orange", panel=2),
+        label("how many", heap, 0.55, count(tokens), "orange", panel=2),
         texts("help", "sky", "circle-open"),
         texts("code", "purple", "square-open"),
         held("the change", rows[chosen].mean(), arm),
@@ -72,18 +76,18 @@ def _losses(arm):
     layout = dict(
         height=440,
         xaxis=axis(min(row.min() for row in rows.values()) - 0.05, max(row.max() for row in rows.values()) + 0.05,
-                   "change of the loss, nats per token", domain=[0, 1], anchor="y"),
+                   "nats per token", domain=[0, 1], anchor="y"),
         yaxis=axis(len(names) - 0.5, -0.5, domain=[0, 0.7], tickvals=list(range(9)), ticktext=list(ARMS.values())),
         xaxis2=axis(1.03 * LENGTHS[1], -0.02 * LENGTHS[1], dict(text="distance to the key", standoff=2), domain=[0, 1],
                     anchor="y2", tickvals=[0, *LENGTHS], ticktext=["0", *(f"{n:,}" for n in LENGTHS)]),
         yaxis2=axis(-1, 1, domain=[0.86, 1], tickvals=[], anchor="x2"),
-        margin=dict(l=150),
+        margin=dict(l=128),
     )  # fmt: skip
     seen = sum(tokens for _, tokens in stands(chosen))
     return dict(data=data, layout=layout), {
         "words": ARMS[chosen],
-        "seen": f"{seen:,}",
-        "change": f"{rows[chosen].mean():+.2f}",
+        "seen": count(seen),
+        "change": signed(rows[chosen].mean(), 2),
     }
 
 
@@ -94,7 +98,7 @@ losses = explorable(
     alt="Above, where the keys stand that the last query sees: a bar over their distances, a diamond where many stand "
     "in one place. Below, a row for each change: how far the loss of each of five texts moves beside the untouched "
     "model at the length of training; a diamond at the mean marks the chosen row and can be dragged.",
-    readout="{words}: {seen} keys, {change} nats",
+    readout="{words}: {seen}, {change} nats",
     handles={"the change": "arm"},
     arm=slider(range(len(ARMS)), label="changed", default=0, format=lambda n: ARMS[list(ARMS)[n]]),
 )
@@ -104,7 +108,7 @@ def _heads(layer, head):
     first = SHARES[:, :, 0]
     own = SHARES[layer, head]
     map_ = heat("share on the first key", list(range(HEADS)), list(range(LAYERS)), first.tolist(), zmin=0, zmax=1,
-                hover="layer %{y}, head %{x}: %{z:.2f}", panel=2, colorscale=SHADES, showscale=False)  # fmt: skip
+                hover="layer %{y}, head %{x}: %{z:.2f}", panel=2, colorscale=SEQUENTIAL, showscale=False)  # fmt: skip
     mark = held("the head", head, layer, "orange", xaxis="x2", yaxis="y2")
     shares = bars("share of weight", NEAR, own.tolist(), "blue", hover="%{x}: %{y:.3f}", showlegend=False)
     layout = dict(
@@ -118,7 +122,6 @@ def _heads(layer, head):
     return dict(data=[map_, mark, shares], layout=layout), {
         "where": f"layer {layer}, head {head}",
         "most": f"{own[most]:.0%} on {'the first key' if most == 0 else f'distance {NEAR[most]}'}",
-        "unseen": f"{UNSEEN[layer, head]:.0%}",
     }
 
 
@@ -126,9 +129,9 @@ heads = explorable(
     _heads,
     id="pretrained.heads",
     title="Where the heads of SmolLM2 look",
-    alt="On the left a map with a row for each layer and a column for each head, the darker the more of the weight "
+    alt="On the left a map with a row for each layer and a column for each head, the brighter the more of the weight "
     "lies on the first key; a diamond marks the chosen head and can be dragged. On the right its weight by distance.",
-    readout="{where}: {most} · slow pairs carry {unseen} of its scores",
+    readout="{where}: {most}",
     handles={"the head": ("head", "layer")},
     layer=slider(range(LAYERS), label="layer", default=LAYERS // 2),
     head=slider(range(HEADS), label="head", default=0),
@@ -136,30 +139,29 @@ heads = explorable(
 
 
 def _pairs(layer):
-    slow = set(FOUND["slow"])
-    share = ENERGY[layer] / ENERGY[layer].sum()
-    colors = ["orange" if pair in slow else "blue" for pair in range(len(share))]
-    mean = (ENERGY / ENERGY.sum(1, keepdims=True)).mean(0)
-    own = bars("this layer", list(range(len(share))), share.tolist(), colors, hover="pair %{x}: %{y:.3f}")
-    every = path("mean of all layers", list(range(len(share))), mean.tolist(), "gray", 1, marker=dict(size=4))
-    top = (ENERGY / ENERGY.sum(1, keepdims=True)).max()
+    slow, shares = FOUND["slow"], ENERGY / ENERGY.sum(1, keepdims=True)
+    fast = [pair for pair in range(ENERGY.shape[1]) if pair not in slow]
+
+    def of(name, which, color):
+        return bars(name, which, shares[layer, which].tolist(), color, hover="pair %{x}: %{y:.3f}")
+
+    every = path("mean of all layers", [*fast, *slow], shares.mean(0).tolist(), "gray", 1, marker=dict(size=4))
     layout = dict(
         height=360,
-        xaxis=axis(-0.7, len(share) - 0.3, "pair of lanes, fastest first"),
-        yaxis=axis(0, math.ceil(20 * top) / 20, "share of the scores' mean square"),
+        xaxis=axis(-0.7, ENERGY.shape[1] - 0.3, "pair of lanes, fastest first"),
+        yaxis=axis(0, math.ceil(20 * shares.max()) / 20, "share of the variances"),
+        barmode="overlay",
     )
-    return dict(data=[own, every], layout=layout), {
-        "layer": f"layer {layer}",
-        "slow": f"{share[sorted(slow)].sum():.0%}",
-    }
+    data = [of("full circle", fast, "blue"), of("slow", slow, "orange"), every]
+    return dict(data=data, layout=layout), {"layer": f"layer {layer}", "slow": f"{shares[layer, slow].sum():.0%}"}
 
 
 pairs = explorable(
     _pairs,
     id="pretrained.pairs",
-    title="Which pairs carry the scores",
-    alt="A bar for each of the pairs of a layer, from the fastest to the slowest: its share of the mean square of the "
-    "scores. Pairs that never came full circle in training are orange. A gray line shows the mean of all layers.",
-    readout="{layer}: slow pairs carry {slow}",
+    title="Which pairs make the scores differ",
+    alt="A bar for each of the pairs of a layer, from the fastest to the slowest: its share of the variances of their "
+    "parts of the scores. Pairs that never came full circle in training are orange. A gray line: the mean of layers.",
+    readout="{layer}: slow pairs have {slow}",
     layer=slider(range(LAYERS), label="layer", default=LAYERS // 2),
 )
