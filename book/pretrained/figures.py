@@ -75,7 +75,7 @@ def _losses(arm):
     ]
     layout = dict(
         height=440,
-        xaxis=axis(min(row.min() for row in rows.values()) - 0.05, max(row.max() for row in rows.values()) + 0.05,
+        xaxis=axis(min(row.min() for row in rows.values()) - 0.05, max(row.max() for row in rows.values()) + 0.15,
                    "nats per token", domain=[0, 1], anchor="y"),
         yaxis=axis(len(names) - 0.5, -0.5, domain=[0, 0.7], tickvals=list(range(9)), ticktext=list(ARMS.values())),
         xaxis2=axis(1.03 * LENGTHS[1], -0.02 * LENGTHS[1], dict(text="distance to the key", standoff=2), domain=[0, 1],
@@ -142,8 +142,9 @@ def _pairs(layer):
     slow, shares = FOUND["slow"], ENERGY / ENERGY.sum(1, keepdims=True)
     fast = [pair for pair in range(ENERGY.shape[1]) if pair not in slow]
 
-    def of(name, which, color):
-        return bars(name, which, shares[layer, which].tolist(), color, hover="pair %{x}: %{y:.3f}")
+    def of(name, which, color, shape):
+        look = dict(pattern=dict(shape=shape, size=5))
+        return bars(name, which, shares[layer, which].tolist(), color, marker=look, hover="pair %{x}: %{y:.3f}")
 
     every = path("mean of all layers", [*fast, *slow], shares.mean(0).tolist(), "gray", 1, marker=dict(size=4))
     layout = dict(
@@ -152,7 +153,7 @@ def _pairs(layer):
         yaxis=axis(0, math.ceil(20 * shares.max()) / 20, "share of the variances"),
         barmode="overlay",
     )
-    data = [of("full circle", fast, "blue"), of("slow", slow, "orange"), every]
+    data = [of("full circle", fast, "blue", ""), of("slow", slow, "orange", "/"), every]
     return dict(data=data, layout=layout), {"layer": f"layer {layer}", "slow": f"{shares[layer, slow].sum():.0%}"}
 
 
