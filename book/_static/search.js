@@ -45,8 +45,8 @@
       + (hit(title) ? 100 : 0) + (headings[page] ? 30 + headings[page] : 0);
   };
 
-  // A hit leads to the heading with all of the words. Where no page has all of them, those with most: a rare word counts
-  // for more, and the heading needs half of them.
+  // A hit leads to the heading with most of the words. Where no page has all of them: the pages with most, where a rare
+  // word counts for more.
   const strict = Search.performTermsSearch;
   const most = (terms, excluded) => {
     const sums = new Map();
@@ -62,15 +62,14 @@
   };
   const shareOf = (heading) => words.filter((word) => has(heading, word)).length / words.length;
   Search.performTermsSearch = (terms, excluded) => {
-    let found = strict(terms, excluded), least = 1;
+    let found = strict(terms, excluded);
     if (!found.length && terms.size > 1 && (found = most(terms, excluded)).length) {
-      least = 0.5;
       Documentation.TRANSLATIONS[FOUND] = "No page has all of these words. Results with most of them: ${resultCount}. The best come first.";
     }
     const best = {}; // {page: [share of the words, heading, its id]}
     for (const [heading, places] of Object.entries(Search._index.alltitles)) {
       const share = shareOf(heading);
-      if (share < least) continue;
+      if (share < 0.6) continue;
       for (const [file, id] of places) {
         const page = Search._index.docnames[file];
         if (id !== null && share > (best[page] || [0])[0]) best[page] = [share, heading, "#" + id];
