@@ -12,7 +12,7 @@ ROOMS = {
     "kernels": (["posenc/kernels/*.py"], 2400),
     "lab": (["posenc/lab/**/*"], 8000),
     "package": (["posenc/**/*.py"], 6660),
-    "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16830),
+    "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16820),
     "benchmarks": (["benchmarks/*"], 3790),
     "book's tools": (["book/_ext/*", "book/_static/*", "book/_tools/*.py"], 4040),
     "results": (["results/**/*.json"], 16300),

