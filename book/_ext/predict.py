@@ -16,9 +16,9 @@ it does not name go to their default. A live figure takes what its `SHOWN` allow
 in print the box is a plain question, its answers in a list, and a fold that says which is right, and why. Nothing
 outside of the fold says it. The script: book/_static/predict.js.
 
-`:waits:`, for a figure that gives the answer away as it stands: its plot and controls stay behind a cover of their size
-until an answer is pressed, or the cover's one button. Without scripts, in print, and where the page's address names the
-figure's state, there is no cover.
+`:waits: cut; cut beside`, for a figure that gives the answer away as it stands: these traces are missing from its
+drawing, and so is the readout, until an answer is pressed, or the figure's own button. All else can be taken in hand
+before. Without scripts, in print, and where the page's address names the figure's state, nothing is missing.
 """
 
 import json
@@ -103,18 +103,30 @@ def shown_live(id: str, named: list) -> dict:
     return state
 
 
+def missing(id: str, names: str) -> list[int]:
+    r"""The numbers of the traces that an option `waits` names. Raises ValueError for one that the figure has not."""
+    from posenc.chapters import load
+
+    if "." not in id:
+        raise ValueError("waits: name the explorable that waits, by :show:")
+    traces = [name for name in load(id).evaluate() if name not in ("layout", "readout")]
+    wanted = [name.strip() for name in names.split(";")]
+    if unknown := [name for name in wanted if name not in traces]:
+        raise ValueError(f"waits: {id} has no trace {unknown}; it has {traces}")
+    return [traces.index(name) for name in wanted]
+
+
 class PredictDirective(SphinxDirective):
     has_content = True
-    option_spec = {"show": str, "waits": directives.flag}
+    option_spec = {"show": str, "waits": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         try:
             question = read(list(self.content))
             id, state = shown(self.options["show"]) if "show" in self.options else (None, None)
+            waits = missing(id or "", self.options["waits"]) if "waits" in self.options else None
         except (ValueError, TypeError) as error:
             raise self.error(str(error)) from error
-        if "waits" in self.options and "." not in (id or ""):
-            raise self.error("waits: name the explorable that waits, by :show:")
         box = nodes.admonition(classes=["tip", "predict"])
         self.set_source_info(box)
         box += nodes.title("", "Predict")
@@ -127,7 +139,7 @@ class PredictDirective(SphinxDirective):
         box += answers
         show = ""
         if id:
-            box["shows"], box["waits"] = id, "waits" in self.options
+            box["shows"], box["waits"] = id, waits
             said = json.dumps(state).replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#39;")
             show = f" data-show='{id}' data-state='{said}'"
         box += html(f'<details class="predict-because"{show}><summary>Answer</summary>')
@@ -147,17 +159,20 @@ def html(text: str) -> nodes.raw:
 
 
 def find_figures(app, doctree) -> None:
-    r"""The figures that a page's boxes set must stand on it; those that wait are marked."""
+    r"""The figures that a page's boxes set must stand on it; those that wait are told what is missing."""
     page = app.env.docname
     boxes = [box for box in doctree.findall(nodes.admonition) if "shows" in box]
     ids = {box["shows"] for box in boxes}
     there = {figure["shows"] for figure in doctree.findall(nodes.figure) if "shows" in figure}
     if ids - there:
         raise ExtensionError(f"{page}: a predict box shows {sorted(ids - there)}, but the page has {sorted(there)}")
-    waiting = {box["shows"] for box in boxes if box["waits"]}
+    waiting = {box["shows"]: box["waits"] for box in boxes if box["waits"]}
     for figure in doctree.findall(nodes.figure):
         if figure.get("shows") in waiting:
             figure["classes"].append("explorable-waits")
+            body = figure.next_node(nodes.raw)
+            waits = f'<div class="explorable-body" data-waits="{waiting[figure["shows"]]}"'
+            body[0] = nodes.Text(body.astext().replace('<div class="explorable-body"', waits, 1))
 
 
 def setup(app: Sphinx) -> None:

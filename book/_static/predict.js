@@ -1,8 +1,8 @@
 // The answers of a `{predict}` box become buttons. A press marks the reader's answer and the right one, then the figure
 // that the box names takes the state that shows it, and only then the fold with the reason opens. The page stays where it
 // is: where the figure is not all in view, a button below the reason leads to it. On a phone, which holds one of the two,
-// the fold stays closed and the button stands in its place. A figure that waits stands behind a cover until then, or until
-// the cover's button is pressed: predict.css hides it, from the first paint on.
+// the fold stays closed and the button stands in its place. From a figure that waits the answer is missing until then, or
+// until its own button is pressed; its static picture, which has it, predict.css hides from the first paint on.
 (function () {
   "use strict";
   const make = (tag, name) => Object.assign(document.createElement(tag), { className: name });
@@ -27,18 +27,20 @@
   }
 
   const waits = "explorable-waits";
-  const uncover = (figure) => figure.classList.remove(waits);
+  function uncover(figure) {
+    figure.classList.remove(waits);
+    posencExplorables.get(figure.querySelector("[data-explorable]").dataset.explorable).redraw();
+  }
 
   for (const figure of document.querySelectorAll(`.${waits}`)) {
-    const cover = make("div", "explorable-cover"), button = make("button", "predict-press");
-    cover.append(make("p", ""), button);
-    cover.firstChild.textContent = "Answer the question above; the figure then shows what happens.";
-    Object.assign(button, { type: "button", textContent: "Show the figure" });
+    const asks = make("div", "explorable-asks explorable-tools"), button = make("button", "");
+    asks.append("The answer is missing here.", button);
+    Object.assign(button, { type: "button", textContent: "Show it" });
     button.addEventListener("click", () => {
       uncover(figure);
       figure.querySelector(".explorable-controls :is([type=range], :checked, button):enabled").focus({ preventScroll: true });
     });
-    figure.querySelector(".explorable-body").append(cover);
+    figure.querySelector(".explorable-view").prepend(asks);
   }
 
   for (const box of document.querySelectorAll(".predict")) {

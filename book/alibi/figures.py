@@ -7,7 +7,6 @@ import torch
 from posenc.bias.alibi import bias, slopes
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.explore.parts import axis, dots, label, line, path, upright
-from posenc.lab.short_long import short_long
 
 KEYS = 128
 MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this far above the flat level
@@ -125,5 +124,3 @@ decay = explorable(
     head=slider(range(1, 17), label="head h", default=4, at_most="heads"),
     query=slider(range(7, KEYS, 8), label="query position i", default=127),
 )
-
-longer = short_long("alibi", "rope", "ALiBi, in blue, runs nearly level, and its dashed line lies on it.")

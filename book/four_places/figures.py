@@ -1,8 +1,9 @@
-r"""The diagram of attention with its places, and the explorable of the chapter that names them.
+r"""The picture of attention with its places, and the explorable of the chapter that names them.
 
-`python -m posenc.chapters.four_places.figures` writes book/_static/four-places-<place>.svg, one for each place that is
-lit. A lit place is filled, has a heavy border, bold text and an arrow from the word "position"; another is dashed and
-says what stands there instead. The fifth, gather, is the plain sum of values where it is not lit, as nearly everywhere.
+`python -m posenc.chapters.four_places.figures` writes book/_static/four-places-<places>.svg: the path of attention for
+the pages that explain it, and for the others a strip with their own places lit. On the path a lit place is filled, has
+a heavy border, bold text and an arrow from the word "position"; another is dashed and says what stands there instead.
+The fifth, gather, is the plain sum of values where it is not lit, as nearly everywhere.
 """
 
 import functools
@@ -133,16 +134,37 @@ def _tip(name, size, color):
     )
 
 
+def strip(lit):
+    r"""The four places in a row as SVG text, for light and dark ground; those named in `lit` are filled."""
+    parts = []
+    for n, place in enumerate(FOUR):
+        left, middle = 2 + 112 * n, 46 + 112 * n
+        ground, ink = ("#0b3d6e", "#ffffff") if place in lit else ("none", "#76808c")
+        look = f'fill="{ground}" stroke="#76808c" stroke-width="{1 if place in lit else 1.5}"'
+        parts.append(f'<rect x="{left}" y="2" width="88" height="30" rx="8" {look}/>')
+        bold = ' font-weight="700"' if place in lit else ""
+        parts.append(f'<text x="{middle}" y="22.5" fill="{ink}" text-anchor="middle"{bold}>{place}</text>')
+        if n:
+            parts.append(
+                f'<path d="M{left - 21} 17h14m-5 -4 5 4 -5 4" fill="none" stroke="#76808c" stroke-width="1.8"/>'
+            )
+    font = "font-family=\"system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif\" font-size=\"16\""
+    size = f'viewBox="0 0 428 34" width="428" height="34" role="img" {font}'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n<title>{title(lit)}</title>\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
+
+
 def write(folder):
-    r"""Write the diagram for no place, each, the four, and two pairs into `folder`; return the paths."""
-    paths = []
-    single = ((place, (place,)) for place in PLACES)
-    pairs = (("-".join(pair), pair) for pair in (("bias", "weigh"), ("rotate", "weigh")))
-    for name, lit in [("none", ()), *single, ("all", FOUR), *pairs]:
-        path = Path(folder) / f"four-places-{name}.svg"
-        path.write_text(diagram(lit), encoding="utf-8")
-        paths.append(path)
-    return paths
+    r"""Write the paths and the strips into `folder`."""
+    paths = {"none": (), "all": FOUR, "gather": ("gather",)}
+    strips = {place: (place,) for place in FOUR} | {"row": FOUR, "rse": FOUR[1:]}
+    strips |= {"-".join(pair): pair for pair in (("bias", "weigh"), ("rotate", "weigh"))}
+    for draw, wanted in ((diagram, paths), (strip, strips)):
+        for name, lit in wanted.items():
+            (Path(folder) / f"four-places-{name}.svg").write_text(draw(lit), encoding="utf-8")
 
 
 # The explorable: one sentence, one method a place, the same words at other positions.
@@ -215,5 +237,4 @@ shift = explorable(
 )
 
 if __name__ == "__main__":
-    for path in write(Path(__file__).parents[1] / "_static"):
-        print(path.name)
+    write(Path(__file__).parents[1] / "_static")

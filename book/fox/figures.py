@@ -10,7 +10,6 @@ from posenc.chapters.cope.figures import word_bands, word_ticks
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import explorable, slider
 from posenc.lab.explore.parts import axis, bars, dots, held, label, line, path, upright
-from posenc.lab.short_long import short_long
 
 TOKENS = ["Ann", "is", "in", "Ulm", ".", "Bob", "is", "in", "Rio", ".", "Bob", "is"]
 FIRST = slice(0, 4)  # what the first sentence says, before its period
@@ -202,5 +201,3 @@ trained = explorable(
     head=slider([1, 2, 3, 4], label="head"),
     query=slider([*range(2, 62, 4), 62], label="query", default=62, play=True),
 )
-
-longer = short_long("fox", "rope", "FoX, in blue, runs level, and its dashed line lies on it.")

@@ -140,7 +140,7 @@ def offset_numbers() -> dict[str, str]:
 
 def position_numbers() -> dict[str, str]:
     r"""How much more row 0 gets than the last one, and how a stick's gradient falls with the distance."""
-    given = ("learned", 2, figures.FULL), ("stick", 1, figures.FULL, 23)
+    given = ("learned", 2), ("stick", 1, 23)
     rows, stick = (figures.input_gradient(*those).sum(0).norm(dim=-1) for those in given)
     return {"first_row": f"{rows[0] / rows[-1]:.1f}", "stick_reach": f"{stick[22] / stick[13]:,.0f}"}
 

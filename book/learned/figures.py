@@ -9,7 +9,6 @@ from posenc import learned, sinusoidal
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.explore.parts import axis, dots, label, line, number, path, upright
-from posenc.lab.short_long import short_long
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
@@ -203,10 +202,4 @@ cliff = explorable(
     readout="untrained rows {untrained} of the last {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
     handles={"here": "shift", "ids in use": "shift"},
     shift=slider(SHIFTS, label="first id", default=20, play=True),
-)
-
-longer = short_long(
-    "learned",
-    "sinusoidal",
-    "The learned table, in blue, starts high and rises with the context; with attention cut it rises less.",
 )

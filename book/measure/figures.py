@@ -6,9 +6,8 @@ import math
 import numpy as np
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
-from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, heat, label, level, line, path, signed, upright
-from posenc.lab.short_long import short_long
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore.parts import axis, bars, heat, label, level, line, number, path, signed, upright
 from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
 
@@ -29,7 +28,6 @@ def added(results, method, keys, gap):
 
 TRAINED, REACH = (64, 128, 256, 512), (0, 64, 192, 448)
 MORE = [[0.0, "#f2f2f2"], [0.5, "#e3a36b"], [1.0, "#b35806"]]  # from the ground to the warm end of DIVERGING
-SHARES = (0, 0.5, 1.5)  # of the color's scale, in nats: it goes by the root, so that a tenth is still seen
 PLACES = list(range(4))
 
 
@@ -41,63 +39,55 @@ def _maps():
         yield title(method), more.mean(0), more.std(0, ddof=1)
 
 
-def _words(x, y, text, low, **more):
-    r"""Words on the picture, in shares of its width and height."""
-    where = dict(xref="paper", yref="paper", x=x, y=y, xanchor=low, yanchor="bottom")
-    return dict(text=text, showarrow=False, **where, **more)
-
-
-def _distance_keys(keys, gap):
-    n, g = TRAINED.index(keys), REACH.index(gap)
-    data, axes, titles, sums = [], {}, [], {}
-    scale = dict(orientation="h", x=0.855, xanchor="center", y=0.26, yanchor="top", len=0.29, thickness=14, tickangle=0)
-    scale |= dict(tickvals=[math.sqrt(value) for value in SHARES], ticktext=[f"{value:g}" for value in SHARES])
+def _distance_keys(method, keys, gap):
+    maps, n, g = {name: of for name, *of in _maps()}, TRAINED.index(keys), REACH.index(gap)
+    mean, spread = maps[method]
+    said = [
+        [f"{method}, {k} keys, gap {d}: {signed(m, 2)} ± {s:.2f} nats" for d, m, s in zip(REACH, *row)]
+        for k, row in zip(TRAINED, zip(mean, spread))
+    ]
+    ground = dict(zmin=0, zmax=math.sqrt(1.5), colorscale=MORE, showscale=False, xgap=2, ygap=2)  # a root shows a tenth
+    x, y = np.array([-1, 1, 1, -1, -1, math.nan, 0]) / 2 + g, np.array([-1, -1, 1, 1, -1, math.nan, 0]) / 2 + n
+    numbers = [number(value) for value in mean.flatten()]
+    inks = ["#f2f2f2" if value > 0.6 else COLORS["ink"] for value in mean.flatten()]
+    beside = {name: of[0][n, g] for name, of in maps.items()}
+    marks = dict(pattern=dict(shape=["/" if name == method else "" for name in beside]))
+    shown = dict(text=[number(value) for value in beside.values()], textposition="outside", cliponaxis=False)
+    shown |= dict(orientation="h", panel=2, marker=marks)
+    data = [
+        heat("map", PLACES, PLACES, np.sqrt(np.maximum(mean, 0)), hover="%{text}", text=said, **ground),
+        label("numbers", PLACES * 4, np.repeat(PLACES, 4), numbers, inks, "middle center", 11),
+        line("cell", x, y, "ink", 3),
+        bars("this cell", list(beside.values()), list(beside), "orange", **shown),
+    ]
     ticks = axis(-0.5, 3.5, tickvals=PLACES, tickangle=0, ticks="", showgrid=False, zeroline=False)
-    ticks |= dict(tickfont=dict(size=10))
-    for place, (name, mean, spread) in enumerate(_maps()):  # three in a row
-        tag, sums[name] = "" if place == 0 else str(place + 1), mean[n, g]
-        left, low = 0.355 * (place % 3), 0.56 - 0.56 * (place // 3)
-        at = dict(xaxis=f"x{tag}", yaxis=f"y{tag}")
-        said = [
-            [f"{name}, {k} keys, gap {d}: {signed(m, 2)} ± {s:.2f} nats" for d, m, s in zip(REACH, *row)]
-            for k, row in zip(TRAINED, zip(mean, spread))
-        ]
-        colors = dict(zmin=0, zmax=math.sqrt(SHARES[-1]), colorscale=MORE, showscale=place == 0, colorbar=scale)
-        map_of = dict(hover="%{text}", text=said, xgap=1, ygap=1, **colors, **at)
-        x = [g - 0.5, g + 0.5, g + 0.5, g - 0.5, g - 0.5, math.nan, g]
-        y = [n - 0.5, n - 0.5, n + 0.5, n + 0.5, n - 0.5, math.nan, n]
-        data.append(heat(name, PLACES, PLACES, np.sqrt(np.maximum(mean, 0)), **map_of))
-        data.append(line(f"cursor on {name}", x, y, "ink", 3, **at))
-        across = dict(domain=[left, left + 0.29], anchor=f"y{tag}")
-        up = dict(domain=[low, low + 0.34], anchor=f"x{tag}")
-        axes[f"xaxis{tag}"] = ticks | across | dict(ticktext=[str(d) for d in REACH], showticklabels=place >= 2)
-        axes[f"yaxis{tag}"] = ticks | up | dict(ticktext=[str(k) for k in TRAINED], showticklabels=place % 3 == 0)
-        if place in (3, 4):
-            axes[f"xaxis{tag}"]["title"] = dict(text="unseen gap")
-        if place % 3 == 0:
-            axes[f"yaxis{tag}"]["title"] = dict(text="keys")
-        titles.append(_words(left, low + 0.34, f"<b>{name}</b><br>{signed(mean[n, g], 2)}", "left", align="left"))
-    titles.append(_words(0.855, 0.27, "added to the<br>loss, nats", "center"))
-    few = dict(tickvals=[0, 3], ticktext=[str(REACH[0]), str(REACH[-1])])
-    phone = {frame: few for frame in axes if frame.startswith("x")}
-    layout = dict(height=470, showlegend=False, annotations=titles, margin=dict(t=16), meta=dict(phone=phone), **axes)
-    most, least = max(sums, key=sums.get), min(sums, key=sums.get)
-    words = {"most": f"{most} {signed(sums[most], 2)}", "least": f"{least} {signed(sums[least], 2)}"}
-    return dict(data=data, layout=layout), words
+    phone = dict(xaxis=dict(domain=[0, 0.54]), xaxis2=dict(domain=[0.8, 0.93]))
+    layout = dict(
+        height=400,
+        showlegend=False,
+        margin=dict(t=16),
+        xaxis=ticks | dict(title=dict(text="unseen gap"), ticktext=[str(d) for d in REACH], domain=[0, 0.56]),
+        yaxis=ticks | dict(title=dict(text="keys"), ticktext=[str(k) for k in TRAINED]),
+        xaxis2=axis(0, 2, "added, nats", domain=[0.74, 0.95], anchor="y2", tickvals=[0, 1, 2]),
+        yaxis2=dict(anchor="x2", autorange="reversed", ticks=""),
+        meta=dict(phone=phone),
+    )
+    return dict(data=data, layout=layout), {"said": said[n][g]}
 
 
 distance_keys = explorable(
     _distance_keys,
     id="measure.distance_keys",
     title="Too far, or too many?",
-    alt="One map of four by four cells for each method: to the right the unseen gap before the context grows, upward "
-    "the number of keys; the lower left cell is training. The stronger the color, the more is added to the loss. A "
-    "frame stands on the same cell of every map and can be dragged on that of RoPE; the numbers above are that cell's. "
-    "RoPE and the sinusoid change from left to right, NoPE from below to above, stick-breaking nowhere.",
-    readout="most: {most} · least: {least}",
-    handles={"cursor on RoPE": ("gap", "keys")},
-    keys=slider(TRAINED, label="number of keys", default=256),
-    gap=slider(REACH, label="unseen gap", default=192),
+    alt="A map of four by four cells for the method: to the right the unseen gap before the context grows, upward the "
+    "number of keys; the lower left cell is training. The number in a cell, and its color, is what is added to the "
+    "loss. A frame can be dragged from cell to cell; the bars at the right are that cell's, for every method. RoPE and "
+    "the sinusoid change from left to right, NoPE from below to above, stick-breaking nowhere.",
+    readout="{said}",
+    handles={"cell": ("gap", "keys")},
+    method=slider([name for name, *_ in _maps()], label="method", default=title("rope")),
+    keys=slider(TRAINED, label="number of keys", default=64),
+    gap=slider(REACH, label="unseen gap", default=64),
 )
 
 
@@ -161,11 +151,4 @@ needle = explorable(
     handles={"cursor": "at"},
     method=slider(list(map(title, ONE_A_PLACE)), label="method", default="ALiBi"),
     at=slider(load("needle")["distances"], label="distance of the needle", default=load("needle")["distances"][-2]),
-)
-
-longer = short_long(
-    "measure",
-    "rope",
-    "The chosen method is blue. NoPE, the sinusoid and RoPE rise, ALiBi and stick-breaking stay level.",
-    ONE_A_PLACE,
 )

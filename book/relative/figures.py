@@ -10,19 +10,10 @@ from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.explore.parts import axis, bars, dots, heat, label, line, path, signed, thousands, upright
-from posenc.lab.short_long import short_long
 
 TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
 TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
-TERMS = {"a": "content", "b": "q, distance", "c": "key", "d": "distance"}
-CAPTIONS = {  # what stands above each map
-    "a": "<b>a</b> query times key: as the words are",
-    "b": "<b>b</b> query and distance: a curve in each row",
-    "c": "<b>c</b> the key alone: columns of one color",
-    "d": "<b>d</b> the distance alone: diagonals of one color",
-    "sum": "<b>a + b + c + d</b>, over √D",
-}
-SPAN = 5.5  # the widest that a pair's terms reach
+MAPS = {"a": "content", "+ b": "query and distance", "+ c": "key", "+ d": "distance", "= sum": "over √D"}
 BASE = 10  # the tokens then see several turns; with the paper's 10,000 most lanes would stand still
 
 
@@ -43,49 +34,33 @@ def _terms(text, moved):
     return torch.cat([a, b, c.expand_as(a), d.expand_as(a)])
 
 
-def _four_terms(text, term, query, key, moved):
-    terms = _terms(text, moved)[:, 0]
-    total = terms.sum(0) / math.sqrt(LANES)
+def _four_terms(text, query, key, moved):
+    terms = _terms(text, moved)[:, 0] / math.sqrt(LANES)
+    total = terms.sum(0)
     hidden = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
     weights = total.masked_fill(hidden, -math.inf).softmax(-1)
-    maps = dict(zip(CAPTIONS, [*terms, total]))
-    parts = terms[:, query, key] / math.sqrt(LANES)
-    ends = parts.cumsum(0)
-    cells, rows, edge = list(range(TOKENS)), list(range(len(TERMS))), [-0.5, TOKENS - 0.5]
-    bar = dict(orientation="h", x=0.86, y=0.13, len=0.3, thickness=12, tickvals=[-9, 0, 9], ticktext=["−9", "0", "9"])
-    shades = dict(zmin=-9, zmax=9, colorscale=DIVERGING, xgap=1, ygap=1)
-    shades["colorbar"] = bar | dict(title=dict(text="color of a cell", side="top"))
+    cells, edge = list(range(TOKENS)), [-0.5, TOKENS - 0.5]
+    bar = dict(orientation="h", x=0.86, y=0.3, len=0.27, thickness=12, tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"])
+    shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1)
+    ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"])
+    bare, data, axes, words = dict(showgrid=False, zeroline=False, tickangle=0, **ticks), [], {}, []
     cross, across = dict(color="ink", size=[0] * 6 + [7]), [query, query, None, *edge, None, query]
-    aside, hatched = dict(panel=2, orientation="h", width=0.4), dict(pattern=dict(shape="/"))
-    by_term = dict(aside, hover="term %{y}: %{customdata:.2f}", base=ends - parts, customdata=parts)
-    x = [x for end in ends.tolist() for x in (end, end, None)]
-    y = [y for n in rows for y in (n - 0.2, n + 1.2, None)]
-    data = [
-        heat("map", cells, cells, maps[term], hover=f"query %{{y:d}}, key %{{x:d}}: {term} %{{z:.2f}}", **shades),
-        path("pair", [*edge, None, key, key, None, key], across, "ink", 1.5, marker=cross),
-        bars("terms of the pair", parts, rows, "blue", **by_term),
-        bars("sum of the pair", [total[query, key]], [4], "green", marker=hatched, hover="sum: %{x:.2f}", **aside),
-        line("from term to term", x, y, "gray", 1, panel=2),
-    ]
-    above = dict(xref="paper", yref="paper", showarrow=False)
-    ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"], tickangle=0)
-    bare = dict(showgrid=False, zeroline=False)
-    square, upside = dict(bare, range=edge, **ticks), dict(range=edge[::-1], tickangle=-90)
-    names = [*(f"<b>{name}</b> {words}" for name, words in TERMS.items()), "<b>sum</b>"]
-    broken = dict(domain=[0.44, 1], ticktext=[name.replace(", ", ",<br>") for name in names])
-    phone = dict(xaxis=dict(domain=[0, 0.52]), xaxis2=dict(domain=[0.77, 1]), yaxis2=broken)  # the bars need the room
-    four = dict(bare, range=[4.45, -0.45], anchor="x2", tickvals=list(range(5)))
-    layout = dict(
-        height=450,
-        showlegend=False,
-        margin=dict(r=10, t=24, b=44),
-        xaxis=dict(square, domain=[0, 0.56], title=dict(text="key", standoff=2)),
-        yaxis=square | upside | dict(title=dict(text="query", standoff=2)),
-        xaxis2=axis(-SPAN, SPAN, domain=[0.72, 1], anchor="y2", tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"]),
-        yaxis2=dict(four, domain=[0.32, 1], ticktext=names),
-        meta=dict(phone=phone),
-        annotations=[dict(above, x=0, y=1, xanchor="left", yanchor="bottom", text=CAPTIONS[term])],
-    )
+    for n, ((name, reads), of) in enumerate(zip(MAPS.items(), [*terms, total])):  # three in a row
+        left, low, last = 0.36 * (n % 3), 0.55 - 0.55 * (n // 3), name.startswith("=")
+        value = f"<b>{name}</b> {of[query, key]:+.2f}<br>{reads}".replace("-", "−")
+        hover = f"query %{{y:d}}, key %{{x:d}}: {name[-1] if not last else 'sum'} %{{z:.2f}}"
+        own = shades | (dict(colorbar=bar) if last else dict(showscale=False))
+        data += [
+            heat(name, cells, cells, of, hover=hover, panel=n + 1, **own),
+            path(f"pair in {name}", [*edge, None, key, key, None, key], across, "ink", 1.5, marker=cross, panel=n + 1),
+        ]
+        tag = str(n + 1) if n else ""
+        corner = dict(xref=f"x{tag} domain", yref=f"y{tag} domain", x=0, y=1.02, xanchor="left", yanchor="bottom")
+        words.append(dict(corner, text=value, align="left", showarrow=False))
+        axes[f"xaxis{tag}"] = dict(bare, range=edge, domain=[left, left + 0.28], anchor=f"y{tag}", showticklabels=n > 1)
+        axes[f"yaxis{tag}"] = dict(bare, range=edge[::-1], domain=[low, low + 0.35], anchor=f"x{tag}")
+        axes[f"yaxis{tag}"]["showticklabels"] = n % 3 == 0
+    layout = dict(height=480, showlegend=False, margin=dict(l=36, r=4, t=6, b=24), annotations=words, **axes)
     said = {"query": query, "key": key, "sum": total[query, key].item(), "weight": weights[query, key].item()}
     return dict(data=data, layout=layout), said
 
@@ -94,14 +69,12 @@ four_terms = explorable(
     _four_terms,
     id="relative.four_terms",
     title="Transformer-XL: one score, four terms",
-    alt="At the left a square map of one term, queries down and keys across, with a cross on one pair, which can be "
-    "dragged. Term a is irregular. In term b every row is a smooth curve of the distance, another one for each query. "
-    "In term c all rows are equal: upright stripes. In term d all diagonals are equal: slanted stripes. At the right, "
-    "bars for the four terms of the pair, each from where the one above ends, over √D; the last one is their sum. "
-    "Moving all positions changes the numbers on the axes and no cell.",
+    alt="Five square maps, queries down and keys across: the four terms and their sum, with a cross on one pair, which "
+    "can be dragged in the last. Term a is irregular. In term b every row is a smooth curve of the distance, another "
+    "one for each query. In term c all rows are equal: upright stripes. In term d all diagonals are equal: slanted "
+    "stripes. Moving all positions changes the numbers on the axes and no cell.",
     readout="query {query:d}, key {key:d} · sum {sum:.2f} · weight after softmax {weight:.3f}",
-    handles={"pair": ("query", "key")},
-    term=slider(list(CAPTIONS), label="term", default="d"),
+    handles={"pair in = sum": ("query", "key")},
     text=slider(list(TEXTS), label="tokens"),
     query=slider(range(TOKENS), label="query", default=7),
     key=slider(range(TOKENS), label="key", default=4, at_most="query"),
@@ -289,11 +262,4 @@ shift_trick = explorable(
     step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
     memory=slider([0, 1, 2], label="keys in memory"),
     follow=slider(range(QUERIES * QUERIES), label="follow", default=9, format=_followed),
-)
-
-longer = short_long(
-    "relative",
-    "nope",
-    "The chosen method is blue. T5 rises most, then FIRE, the others hardly; with attention cut only FIRE rises.",
-    ["shaw", "transformer_xl", "t5", "kerple", "fire"],
 )

@@ -23,16 +23,15 @@ def test_shaw_as_written_by_loops():
 
 @pytest.mark.parametrize("text", figures.TEXTS)
 def test_four_terms_add_up_to_the_sum_under_the_cross(text):
-    def drawn(term, moved=0):
-        return figures.four_terms.evaluate(dict(text=text, term=term, query=5, key=3, moved=moved))
+    def drawn(moved=0):
+        return figures.four_terms.evaluate(dict(text=text, query=5, key=3, moved=moved))
 
-    maps = {term: torch.tensor(drawn(term)["map"]["z"]) for term in figures.CAPTIONS}
-    total = torch.stack([maps[name] for name in figures.TERMS]).sum(0) / math.sqrt(figures.LANES)
-    torch.testing.assert_close(maps["sum"], total)
-    bars, sum_bar, said = (drawn("d")[name] for name in ("terms of the pair", "sum of the pair", "readout"))
-    assert said["sum"] == pytest.approx(total[5, 3].item()) == pytest.approx(bars["x"].sum().item())
-    assert sum_bar["x"][0].item() == pytest.approx((bars["base"] + bars["x"])[-1].item())
+    a, b, c, d, total = maps = [torch.tensor(drawn()[name]["z"]) for name in figures.MAPS]
+    torch.testing.assert_close(total, a + b + c + d)
+    said = drawn()["readout"]
+    assert said["sum"] == pytest.approx(total[5, 3].item())
     assert said["weight"] == pytest.approx(total[5, :6].softmax(-1)[3].item())
-    torch.testing.assert_close(maps["c"], maps["c"][:1].expand_as(maps["c"]))
-    torch.testing.assert_close(maps["d"][1:, 1:], maps["d"][:-1, :-1], atol=1e-9, rtol=0)
-    torch.testing.assert_close(torch.tensor(drawn("b", 10_000)["map"]["z"]), maps["b"], atol=1e-6, rtol=0)
+    torch.testing.assert_close(c, c[:1].expand_as(c))
+    torch.testing.assert_close(d[1:, 1:], d[:-1, :-1], atol=1e-9, rtol=0)
+    for name, of in zip(figures.MAPS, maps):
+        torch.testing.assert_close(torch.tensor(drawn(10_000)[name]["z"]), of, atol=1e-6, rtol=0)

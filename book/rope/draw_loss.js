@@ -1,4 +1,5 @@
-// Draw it: three points that the reader moves up and down, then the curve that was measured. See ../draw_loss.py.
+// Draw it: three points that the reader moves up and down, then the curve that was measured, that of the same model with
+// attention cut, and those of the other methods, to touch. See draw_loss.py.
 posencLive("draw_loss", function (place, data) {
   "use strict";
   const LOW = 1, HIGH = 5, STEP = 0.1;
@@ -8,7 +9,8 @@ posencLive("draw_loss", function (place, data) {
   const KEYS = ' <span class="draw-keys">By keyboard: Tab to a ring, then the arrow keys.</span>';
   const ASK = `Drag the rings to the loss that you expect at ${list} characters.${KEYS}`;
   const BLUE = "var(--x-blue, #0072b2)", ORANGE = "var(--x-orange, #c45500)";
-  let begun = false, shown = false, width = 0, height = 0, known = data.known, first = known[0][0];
+  const PURPLE = "var(--x-purple, #a8468a)", GREEN = "var(--x-green, #00805a)";
+  let begun = false, shown = false, cut = false, other = -1, width = 0, height = 0, known = data.known, first = known[0][0];
 
   const rings = beyond.map(([n]) => `<g class="draw-handle" role="slider" tabindex="0" aria-orientation="vertical" aria-label="Your loss at ${n} characters"
     aria-valuemin="${LOW}" aria-valuemax="${HIGH}"><circle fill="transparent"/><circle r="9" class="draw-ring"/></g>`);
@@ -17,6 +19,10 @@ posencLive("draw_loss", function (place, data) {
     .draw-plot text { fill: var(--x-text); stroke: var(--x-ground); stroke-width: 3px; paint-order: stroke; }
     .draw-plot .draw-yours { fill: ${ORANGE}; font-weight: 600; }
     .draw-plot .draw-blue { fill: ${BLUE}; font-weight: 600; }
+    .draw-plot .draw-purple { fill: ${PURPLE}; font-weight: 600; }
+    .draw-plot .draw-green { fill: ${GREEN}; font-weight: 600; }
+    .draw-other { fill: none; stroke: var(--x-text); stroke-opacity: 0.25; }
+    .draw-hit { fill: none; stroke: transparent; stroke-width: 14; cursor: pointer; }
     .draw-faint { stroke: var(--x-text); stroke-opacity: 0.18; }
     .draw-border { stroke: var(--x-text); stroke-opacity: 0.5; }
     .draw-handle, .draw-handle circle { cursor: ns-resize; outline: none; touch-action: none; }
@@ -24,13 +30,18 @@ posencLive("draw_loss", function (place, data) {
     .draw-handle:focus-visible .draw-ring { stroke-width: 5; }
     .draw-handle:hover .draw-ring { fill: color-mix(in srgb, ${ORANGE} 30%, var(--x-ground)); }
     .draw-handle[aria-disabled], .draw-handle[aria-disabled] circle { cursor: default; touch-action: auto; }
-    .draw-said { min-height: 4.6em; margin: 0.3rem 0 0; line-height: 1.5; }
-    @media (max-width: 480px) { .draw-said { min-height: 7.6em; } }
+    .draw-said { min-height: 6.1em; margin: 0.3rem 0 0; line-height: 1.5; }
+    .draw-tools { flex-wrap: wrap; min-height: 2.1rem; }
+    .draw-tools select { max-width: 11rem; min-height: 1.9rem; font: inherit; font-size: 0.85rem; }
+    @media (max-width: 480px) { .draw-said { min-height: 10.6em; } .draw-tools { min-height: 4.6rem; } }
     @media not all and (hover: hover) { .draw-keys { display: none; } }
   </style><svg class="draw-plot" role="group" aria-label="Loss against characters of context"><g></g>
-    <path fill="none" stroke="${ORANGE}" stroke-width="2.5" stroke-dasharray="7 5"/><g></g>${rings.join("")}</svg>
-  <div class="explorable-tools"><button type="button">Show what happened</button></div><p class="draw-said" role="status">${ASK}</p>`;
-  const svg = place.querySelector("svg"), button = place.querySelector("button"), said = place.querySelector(".draw-said");
+    <path fill="none" stroke="${ORANGE}" stroke-width="2.5" stroke-dasharray="7 5"/><g pointer-events="none"></g>${rings.join("")}</svg>
+  <div class="explorable-tools draw-tools"><button type="button">Show what happened</button>
+    <button type="button" aria-pressed="false" hidden>Cut to ${start[0]} keys</button>
+    <label hidden>beside <select><option value="-1">nothing</option>${data.others.map(([name], i) => `<option value="${i}">${name}</option>`).join("")}</select></label>
+  </div><p class="draw-said" role="status">${ASK}</p>`;
+  const svg = place.querySelector("svg"), [button, cutter] = place.querySelectorAll("button"), chooser = place.querySelector("select"), said = place.querySelector(".draw-said");
   const [frame, results] = svg.querySelectorAll("g:not(.draw-handle)"), line = svg.querySelector("path"), handles = [...svg.querySelectorAll(".draw-handle")];
 
   // Left of the plot stand the nats, right of it the names of the curves, below it the lengths.
@@ -90,10 +101,15 @@ posencLive("draw_loss", function (place, data) {
 
   // At the right ends of the curves, and apart from each other.
   function names() {
-    const yours = y(drawn[drawn.length - 1]), real = y(beyond[beyond.length - 1][1]);
-    const apart = shown ? Math.max(0, 18 - Math.abs(real - yours)) / 2 : 0, up = yours < real ? -1 : 1;
-    return text(x(last) + 14, yours + up * apart + 4, "yours", "start", "draw-yours")
-      + (shown ? text(x(last) + 14, real - up * apart + 4, "measured", "start", "draw-blue") : "");
+    const list = [[drawn[drawn.length - 1], "yours", "draw-yours"]], end = (points) => points[points.length - 1][1];
+    if (shown) list.push([end(beyond), "measured", "draw-blue"]);
+    if (cut) list.push([end(data.cut), "cut", "draw-purple"]);
+    list.sort((a, b) => b[0] - a[0]);
+    let low = TOP - 12;
+    return list.map(([loss, words, name]) => {
+      low = Math.max(y(loss) + 4, low + 17);
+      return text(x(last) + 14, low, words, "start", name);
+    }).join("");
   }
 
   function axes() {
@@ -112,18 +128,30 @@ posencLive("draw_loss", function (place, data) {
     out += text(from, y(low) - 10, `${data.method}, measured`, "start", "draw-blue");
     out += `<path d="${path([...known, start])}" fill="none" stroke="${BLUE}" stroke-width="3"/>`;
     for (const [n, loss] of [...known, start]) out += `<circle cx="${x(n)}" cy="${y(loss)}" r="3.5" fill="${BLUE}"/>`;
-    return out;
+    return out + (shown ? others() : "");
   }
 
-  // The measured curve: solid, squares, a bar of one standard deviation each side.
+  const line_ = (points, color, dash = "", wide = 3) => `<path d="${path(points)}" fill="none" stroke="${color}" stroke-width="${wide}" stroke-dasharray="${dash}"/>`;
+  const marks = (points, color, shape) => points.map(([n, loss]) => shape(x(n), y(loss), color)).join("");
+  const square = (px, py, color) => `<rect x="${px - 4.5}" y="${py - 4.5}" width="9" height="9" fill="${color}"/>`;
+  const ring = (px, py, color) => `<circle cx="${px}" cy="${py}" r="5.5" fill="none" stroke="${color}" stroke-width="2"/>`;
+  const diamond = (px, py, color) => `<path d="M${px - 5} ${py}l5-5 5 5-5 5z" fill="${color}"/>`;
+
+  // What was measured: solid, squares, a bar of one standard deviation each side; cut: dashed, rings; another method: diamonds.
   function measured() {
-    let out = `<path d="${path(data.measured)}" fill="none" stroke="${BLUE}" stroke-width="3"/>`;
+    let out = line_(data.measured, BLUE);
     for (const [n, mean, spread] of beyond) {
       out += ruler(x(n), y(mean - spread), x(n), y(mean + spread), `stroke="${BLUE}" stroke-width="7" stroke-opacity="0.45"`);
-      out += `<rect x="${x(n) - 4.5}" y="${y(mean) - 4.5}" width="9" height="9" fill="${BLUE}"/>`;
     }
-    return out;
+    out += marks(beyond, BLUE, square);
+    if (cut) out += line_(data.cut, PURPLE, "7 4", 2.5) + marks(data.cut, PURPLE, ring);
+    if (other < 0) return out;
+    const [name, points] = data.others[other], [n, loss] = points[points.length - 2];
+    return out + line_(points, GREEN, "2 3") + marks(points, GREEN, diamond) + text(x(n), y(loss) - 10, name, "middle", "draw-green");
   }
+
+  // The other methods' curves, to touch.
+  const others = () => data.others.map(([, points], i) => `<path d="${path(points)}" class="draw-other"/><path d="${path(points)}" class="draw-hit" data-i="${i}"/>`).join("");
 
   function draw() {
     width = place.clientWidth;
@@ -144,15 +172,32 @@ posencLive("draw_loss", function (place, data) {
       if (shown) handle.setAttribute("aria-disabled", "true"); else handle.removeAttribute("aria-disabled");
     }
     button.textContent = shown ? "Draw again" : "Show what happened";
-    if (shown) said.textContent = verdict(); else said.innerHTML = ASK;
+    cutter.hidden = chooser.parentNode.hidden = !shown;
+    touch(-1, false);
     draw();
   });
+  cutter.addEventListener("click", () => touch(other, !cut));
+  chooser.addEventListener("change", () => touch(Number(chooser.value)));
+  for (const kind of ["pointerover", "click"]) {
+    frame.addEventListener(kind, ({ target }) => { if (target.dataset.i) touch(Number(target.dataset.i)); });
+  }
+
+  // Another method beside this one, none for -1; with attention cut or not.
+  function touch(i, cut_ = cut) {
+    [other, cut] = [i, cut_];
+    chooser.value = i;
+    cutter.setAttribute("aria-pressed", cut);
+    if (shown) said.textContent = verdict() + beside(); else said.innerHTML = ASK;
+    own();
+  }
+
+  function beside() {
+    const ends = (points) => points[points.length - 1][1].toFixed(2);
+    return (cut ? ` Cut, it is ${ends(data.cut)} at ${last}.` : "") + (other < 0 ? "" : ` ${data.others[other][0]}: ${ends(data.others[other][1])} at ${last}.`);
+  }
 
   function verdict() {
-    if (!begun) {
-      const means = beyond.map(([n, mean, spread]) => `${mean.toFixed(2)} ± ${spread.toFixed(2)} at ${n}`);
-      return `${data.method}, which you did not guess: ${means.join("; ")}.`;
-    }
+    if (!begun) return `${data.method}: ${beyond.map(([n, mean, spread]) => `${mean.toFixed(2)} ± ${spread.toFixed(2)} at ${n}`).join("; ")}.`;
     const off = beyond.map(([, mean], i) => drawn[i] - mean), close = (i) => Math.abs(off[i]) <= Math.max(2 * beyond[i][2], STEP / 2);
     const each = beyond.map(([n, mean, spread], i) => `at ${n} it is ${mean.toFixed(2)} ± ${spread.toFixed(2)}, ${
       close(i) ? "as you drew" : `you drew ${drawn[i].toFixed(1)}, ${Math.abs(off[i]).toFixed(1)} too ${off[i] < 0 ? "low" : "high"}`}`);

@@ -1,6 +1,6 @@
 r"""Draw it: the reader draws how a method's loss goes on beyond the training length, then sees how it went.
 
-Chapters: RoPE, ALiBi. The numbers are the frozen ones of train_short_test_long.
+Shown by each chapter whose method was trained so. The numbers are the frozen ones of train_short_test_long.
 """
 
 from math import log, log2
@@ -8,12 +8,13 @@ from math import log, log2
 from posenc.lab.experiments.plots import mean_spread
 from posenc.lab.experiments.results import load_results
 from posenc.lab.explore.page import escape
-from posenc.methods import METHODS
+from posenc.lab.titles import title
 
 TITLE = "Draw the loss beyond the training length, then see it"
 ALT = (
     "Loss in nats per character against characters of context, up to the training length. Three points beyond it can "
-    "be moved up and down; a button then draws what was measured, means and one standard deviation over seeds. Up to "
+    "be moved up and down; a button then draws what was measured, means and one standard deviation over seeds, another "
+    "the same models with attention cut to the training window; the other methods are thin lines to touch. Up to "
     "half the training length each query's attention is cut to so many keys; from the training length on the whole "
     "context is visible, and the target characters are always the same."
 )
@@ -22,16 +23,26 @@ WIDTH, HEIGHT = 640, 330
 
 def data(method: str = "rope") -> dict:
     r"""{method: its title, guess: nats of a uniform guess, known: [[length, mean], ...] below the training length,
-    measured: [[length, mean, standard deviation], ...] from there on}."""
-    results = load_results("train_short_test_long", [method])
-    runs, lengths = results["methods"][method], results["lengths"]
-    cut = {n: mean_spread([seed[i] for seed in runs["context_cut"]])[0] for i, n in enumerate(results["cuts"])}
-    whole = [mean_spread([seed[i] for seed in runs["whole"]]) for i in range(len(lengths))]
+    measured: [[length, mean, standard deviation], ...] from there on, cut: [[length, mean], ...] with attention cut,
+    others: [[title, [[length, mean], ...]], ...], those that end highest first}."""
+    results = load_results("train_short_test_long")
+    lengths = results["lengths"]
+
+    def means(name, kind, lengths):
+        runs = (mean_spread([seed[i] for seed in results["methods"][name][kind]]) for i in range(len(lengths)))
+        return [[n, *(round(value, 3) for value in pair)] for n, pair in zip(lengths, runs)]
+
+    def pairs(rows):
+        return [row[:2] for row in rows]
+
+    others = [[title(name), pairs(means(name, "whole", lengths))] for name in results["methods"] if name != method]
     return {
-        "method": METHODS[method].title,
+        "method": title(method),
         "guess": round(log(results["corpus"]["vocabulary"]), 3),
-        "known": [[n, round(mean, 3)] for n, mean in cut.items() if 4 <= n < lengths[0]],
-        "measured": [[n, round(mean, 3), round(spread, 3)] for n, (mean, spread) in zip(lengths, whole)],
+        "known": [row for row in pairs(means(method, "context_cut", results["cuts"])) if 4 <= row[0] < lengths[0]],
+        "measured": means(method, "whole", lengths),
+        "cut": pairs(means(method, "cut", lengths)),
+        "others": sorted(others, key=lambda row: -row[1][-1][1]),
     }
 
 

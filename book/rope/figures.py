@@ -9,7 +9,6 @@ from posenc import rope
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.explore.parts import arrow, axis, dots, held, label, level, line, number, path, upright
-from posenc.lab.short_long import short_long
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 
@@ -146,11 +145,15 @@ MEANS, SPREADS = (
 
 def _trained_head(head, distance):
     mean, spread, length = MEANS[head], SPREADS[head], TRAINED["settings"]["length"]
-    distances, band = torch.arange(len(mean)), torch.cat((mean + spread, (mean - spread).flip(0)))
+    curves = []
+    for name, part in (("", slice(length + 1)), (" beyond", slice(length, None))):
+        x, y, band = torch.arange(len(mean))[part], mean[part], spread[part]
+        band = torch.cat((y + band, (y - band).flip(0)))
+        curves.append(line(f"mean ± spread{name}", torch.cat((x, x.flip(0))), band, "sky", 0, fill="toself"))
+        curves.append(line(f"mean score{name}", x, y, "ink", 2.5, hover="distance %{x}: mean %{y:.2f}<extra></extra>"))
     high = math.ceil((MEANS.abs() + SPREADS).max() / 2) * 2
     data = [
-        line("mean ± spread", torch.cat((distances, distances.flip(0))), band, "sky", 0, fill="toself"),
-        line("mean score", distances, mean, "ink", 2.5, hover="distance %{x}: mean %{y:.2f}<extra></extra>"),
+        *curves,
         upright("training length", length, -high, high, "gray", 1.5, "dashdot"),
         label("shown", length - 4, -0.94 * high, "← trained", "gray", "middle left"),
         label("not shown", length + 4, -0.94 * high, "never seen →", "gray", "middle right"),
@@ -187,5 +190,3 @@ trained_head = explorable(
     head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=HEADS.__getitem__),
     distance=slider(PLACES, label="distance m − n", default=1),
 )
-
-longer = short_long("rope", "alibi", "RoPE, in blue, rises steeply, and with attention cut it runs level.")

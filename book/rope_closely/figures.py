@@ -7,8 +7,8 @@ import torch
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import apart, axis, bars, dots, label, line, number, path, pin, thousands
-from posenc.rotate.rope import inv_freq, rotate, xpos
+from posenc.lab.explore.parts import apart, axis, bars, dots, label, line, pin, thousands
+from posenc.rotate.rope import inv_freq
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
 ROUNDED = {
@@ -99,61 +99,6 @@ aimed_key = explorable(
     handles={"where the key aims": "target"},
     lanes=slider(list(LANES), label="pairs of lanes", default="16 fastest"),
     target=slider(range(0, 97, 4), label="aimed at distance a", default=40),
-)
-
-
-DRAWS, SHOWN = 400, 3
-ENCODINGS = ["RoPE", "p-RoPE", "xPos"]
-FAR, APART = 1_024, 16  # distances 0, APART .. FAR
-
-
-@cache
-def _scores(encoding, slowness):
-    r"""Scores q . k / sqrt(D) of DRAWS seeded random pairs at the distances 0, APART .. FAR: [DRAWS, points]."""
-    q, k = torch.randn(2, DRAWS, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
-    w = inv_freq(DIM, dtype=torch.float64)
-    if encoding == ENCODINGS[1]:  # the 8 fastest pairs turn, the others stand
-        w = torch.where(torch.arange(DIM // 2) < 8, w, 0.0)
-    distances = torch.arange(0, FAR + 1, APART, dtype=torch.float64)
-    turned = rotate(q[:, None].expand(-1, len(distances), -1), distances, w)
-    parts = (turned * k[:, None]).unflatten(-1, (-1, 2)).sum(-1)  # [DRAWS, points, D/2]
-    if encoding == ENCODINGS[2]:
-        parts = parts * xpos(DIM).rotate.zeta ** (distances[:, None] / slowness)
-    return parts.sum(-1) / math.sqrt(DIM)
-
-
-def _spread(encoding, slowness, distance):
-    distances = torch.arange(0, FAR + 1, APART)
-    scores = _scores(encoding, slowness)
-    spread, at = scores.std(0), distance // APART
-    gaps = torch.full((SHOWN, 1), torch.nan)
-    there_and_back, band = torch.cat((distances, distances.flip(0))), torch.cat((spread, -spread.flip(0)))
-    x, y = (torch.cat((part, gaps), 1).flatten() for part in (distances.expand(SHOWN, -1), scores[:SHOWN]))
-    ends, mark = torch.stack((-spread[at], spread[at])), dict(symbol="line-ew-open", size=14, color="ink")
-    data = [
-        line("one spread up and down", there_and_back, band, "sky", 0, fill="toself"),
-        line(f"{SHOWN} of the draws", x, y, "gray", 1, "dot"),
-        line("RoPE's spread", [0, FAR, None, 0, FAR], [1, 1, None, -1, -1], "blue", 2, "dash"),
-        path("spread here", [distance] * 2, ends, "ink", 3, marker=mark, showlegend=False),
-    ]
-    layout = dict(
-        height=380, xaxis=axis(-16, FAR + 16, "distance m − n, in tokens"), yaxis=axis(-2.6, 2.6, "score q · k / √D")
-    )
-    return dict(data=data, layout=layout), {"near": number(spread[0]), "far": number(spread[at]), "distance": distance}
-
-
-spread = explorable(
-    _spread,
-    id="rope_closely.spread",
-    title="Which encoding fades with distance?",
-    alt="Scores of random queries and keys against distance, three draws as thin lines in a band one spread wide. "
-    "Under RoPE and under p-RoPE the band keeps its width at every distance. Under xPos it narrows, and the draws "
-    "with it. An upright bar spans the band at the distance where the reader drags it.",
-    readout="spread {near} at distance 0 · {far} at distance {distance}",
-    handles={"spread here": "distance"},
-    encoding=slider(ENCODINGS, label="encoding", default="xPos"),
-    slowness=slider([128, 512, 2_048], label="xPos, B", default=512, format=thousands),
-    distance=slider(range(0, FAR + 1, 64), label="distance m − n", default=512),
 )
 
 

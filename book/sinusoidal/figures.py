@@ -8,7 +8,6 @@ from posenc import sinusoidal
 from posenc.chapters.sinusoidal.exercises import rotation
 from posenc.lab.explore import DIVERGING, explorable, slider
 from posenc.lab.explore.parts import axis, bars, heat, label, level, line, path, pin, signed, thousands
-from posenc.lab.short_long import short_long
 
 POSITIONS = 48  # rows of the heat map
 
@@ -162,10 +161,4 @@ one_rotation = explorable(
     m=slider(range(13), label="position m", default=3),
     t=slider(range(-6, 7), label="shift t", default=2),
     pair=slider(range(4), label="pair of lanes i"),
-)
-
-longer = short_long(
-    "sinusoidal",
-    "nope",
-    "The sinusoid, in blue, jumps up as soon as the context is longer than in training, and cutting does not save it.",
 )

@@ -7,7 +7,6 @@ import torch
 from posenc import stickbreaking
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.explore.parts import axis, bars, label, path, pin, signed
-from posenc.lab.short_long import short_long
 
 TOKENS = ["the", "cat", "sat", "and", "the", "dog", "sat", "and", "the", "cat"]
 NOUNS = {"cat", "dog"}
@@ -185,5 +184,3 @@ dilution = explorable(
     rest=slider([-8, -6, -4, -2, 0], label="logit of all other keys", default=-4, format=signed),
     between=slider([0, 1, 4, 16, 64], label="keys nearer than the match", default=1),
 )
-
-longer = short_long("stickbreaking", "rope", "Stick-breaking, in blue, runs level, and its dashed line lies on it.")

@@ -7,7 +7,6 @@ import torch
 from posenc import SelfAttention, embed_input, make
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.explore.parts import bars, dots, heat, line
-from posenc.lab.short_long import short_long
 
 WORDS = ("the", "dog", "bit", "a", "man")
 
@@ -146,11 +145,4 @@ shuffle = explorable(
     position=slider(list(POSITIONS), label="position"),
     mask=slider(list(MASKS), label="a word sees"),
     depth=slider([1, 2], label="layers"),
-)
-
-longer = short_long(
-    "why_position",
-    "learned",
-    "NoPE, in blue, starts at the top and rises slowly; with attention cut it rises at first, then no more.",
-    ["nope"],
 )

@@ -71,7 +71,8 @@ def test_the_page_does_not_say_which_answer_is_right_outside_of_the_fold(tmp_pat
 def test_only_an_explorable_that_is_there_can_wait_or_be_shown(tmp_path):
     from sphinx.errors import ExtensionError
 
-    _, warnings = build(tmp_path / "live", BOX.format(option=":waits:", figure="```{live} sticks\n```"))
-    assert "ERROR" in warnings and "waits" in warnings
+    for option in (":waits: any", ":show: rope.rotation_invariance\n:waits: no such"):
+        _, warnings = build(tmp_path / option[-4:].strip(), BOX.format(option=option, figure="```{live} sticks\n```"))
+        assert "ERROR" in warnings and "waits" in warnings
     with pytest.raises(ExtensionError, match=r"rope\.rotation_invariance"):
         build(tmp_path / "figure", BOX.format(option=":show: rope.rotation_invariance=shift:10", figure=""))

@@ -1,11 +1,7 @@
 r"""A `{predict}` box, a figure that waits for its answer, and one that the reader draws first, in a real browser."""
 
-import json
-
 import pytest
 from tiny_site import build
-
-from conftest import ROOT
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +35,7 @@ So it is.
 
 ```{predict}
 :show: scaling.angles=scheme:NTK,factor:8,target:4
-:waits:
+:waits: new at the target length
 Which pairs?
 
 - [ ] Fast ones
@@ -74,20 +70,20 @@ def box(page, number=0):
     return found, found.get_by_role("button"), found.locator("details")
 
 
-def is_covered(page) -> bool:
-    r"""Whether the cover stands; what is under it is then out of sight and reach, and it is as large as that."""
-    cover, body = page.locator(f"{SEEN} .explorable-cover"), page.locator(SEEN)
-    under = page.locator(f"{SEEN} :is(.explorable-plot, .explorable-picture, input, .explorable-reset)")
-    covered = cover.count() > 0 and cover.is_visible()
-    assert any(one.is_visible() for one in under.all()) != covered
-    return covered and cover.bounding_box() == body.bounding_box()
+def is_missing(page) -> bool:
+    r"""Whether the answer is missing from the drawing; the figure's own button then stands where the readout does."""
+    opacity = page.evaluate("document.querySelector('.explorable-waits .explorable-drawing')?.data[1].opacity")
+    for part, seen in ((".explorable-asks", opacity == 0), (".explorable-readout", opacity != 0)):
+        assert page.locator(f"{SEEN} {part}").is_visible() == seen
+    return opacity == 0
 
 
 def test_a_press_marks_the_answers_moves_the_figure_then_opens_the_fold(page):
     found, buttons, fold = box(page)
     assert buttons.all_inner_texts() == ["It grows", "It stays", "It falls"]
     assert "together" not in found.inner_text() and found.get_by_role("status").inner_text() == ""
-    page.evaluate("""() => { document.querySelector('.predict details').addEventListener('toggle', () => {
+    page.evaluate("""async () => { await posencExplorables.get('rope.rotation_invariance').start();
+        document.querySelector('.predict details').addEventListener('toggle', () => {
         window.opened = posencExplorables.get('rope.rotation_invariance').state(); }); }""")
     buttons.nth(2).click()
     assert [text.split("\n")[-1] for text in buttons.all_inner_texts()] == ["It grows", "✓ right", "✗ your answer"]
@@ -112,53 +108,30 @@ def test_an_answer_is_given_once_and_by_keyboard(page):
     assert buttons.nth(1).inner_text() == "That" and found.get_by_role("status").inner_text() == said
 
 
-def test_a_figure_waits_until_an_answer_is_pressed_but_not_in_print(page):
+def test_a_figure_lacks_the_answer_until_one_is_pressed(page):
     size = "(body) => [body.offsetHeight, body.closest('figure').offsetHeight]"
-    before = page.locator(SEEN).evaluate(size)
-    assert is_covered(page)
+    assert not page.locator(f"{SEEN} .explorable-picture").is_visible(), "the picture gives the answer away"
     page.evaluate(START)
-    assert is_covered(page), "the drawing gives the answer away"
-    page.emulate_media(media="print")
-    assert not page.locator(".explorable-cover").is_visible()
-    page.emulate_media(media="screen")
+    before = page.locator(SEEN).evaluate(size)
+    assert is_missing(page)
+    page.evaluate("posencExplorables.get('scaling.angles').set({factor: 4})")
+    page.evaluate("posencExplorables.idle()")
+    assert is_missing(page), "a move gives the answer away"
     box(page, 2)[1].first.click()
     page.wait_for_function("document.querySelectorAll('.predict details')[2].open")
     assert page.evaluate("posencExplorables.get('scaling.angles').state().factor") == 8
-    assert not is_covered(page) and page.locator(SEEN).evaluate(size) == before
+    assert not is_missing(page) and page.locator(SEEN).evaluate(size) == before
 
 
-def test_a_figure_is_shown_by_its_button_or_its_address_and_the_keyboard_goes_on_in_it(page, site, open_page):
-    page.get_by_role("button", name="Show the figure").press("Enter")
-    assert not is_covered(page)
-    assert page.evaluate(f"Boolean(document.activeElement.closest('{SEEN} .explorable-controls'))")
+def test_the_answer_is_shown_by_the_figure_s_button_or_its_address_and_the_keyboard_goes_on_in_it(
+    page, site, open_page
+):
     page.evaluate(START)
+    page.get_by_role("button", name="Show it").press("Enter")
+    page.evaluate("posencExplorables.idle()")
+    assert not is_missing(page)
+    assert page.evaluate(f"Boolean(document.activeElement.closest('{SEEN} .explorable-controls'))")
     assert not page.evaluate("posencExplorables.get('scaling.angles').changed()")
     named = open_page(f"{site}#scaling.angles=factor:8")
     named.evaluate(START)
-    assert not is_covered(named) and named.evaluate("posencExplorables.get('scaling.angles').state().factor") == 8
-
-
-def test_rings_move_and_what_was_measured_comes_after_the_press(page):
-    page.mouse.move(9, 9)
-    figure = page.locator('figure.live:has([data-live="draw_loss"])')
-    figure.scroll_into_view_if_needed()
-    figure.get_by_role("slider").first.wait_for()
-    rings, said = figure.get_by_role("slider").all(), figure.get_by_role("status")
-    assert [ring.get_attribute("aria-label").split()[-2] for ring in rings] == ["128", "256", "512"]
-    start, place = float(rings[0].get_attribute("aria-valuenow")), rings[1].bounding_box()
-    for key in ("ArrowUp", "ArrowUp", "ArrowDown", "PageUp"):
-        rings[0].press(key)
-    assert float(rings[0].get_attribute("aria-valuenow")) == pytest.approx(start + 0.6)
-    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x, y + 80)
-    page.mouse.up()
-    moved = rings[1].bounding_box()
-    assert moved["y"] == pytest.approx(place["y"] + 80, abs=5) and moved["x"] == pytest.approx(place["x"], abs=0.5)
-    rings[2].press("Home")
-    runs = json.loads((ROOT / "results" / "train_short_test_long.json").read_text("utf-8"))["methods"]["rope"]["whole"]
-    means = [sum(losses) / len(runs) for losses in zip(*runs)][1:]
-    assert f"{means[-1]:.2f}" not in figure.inner_text()
-    figure.get_by_role("button", name="Show").click()
-    assert all(f"{mean:.2f}" in said.inner_text() for mean in means) and "too low" in said.inner_text()
+    assert not is_missing(named) and named.evaluate("posencExplorables.get('scaling.angles').state().factor") == 8

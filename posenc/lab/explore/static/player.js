@@ -310,6 +310,8 @@
     let said = "", playing = null; // the readout; the control that plays
     let rings = [], dragged = false; // what can be taken in hand, and whether it was
     const free = new Set(); // the handles that are no upright or level lines
+    const answer = JSON.parse(body.dataset.waits || "[]"); // traces that are missing as long as a question is open
+    const waits = () => figure.classList.contains("explorable-waits"), missing = (trace) => waits() && answer.includes(trace);
     let width = 0, height = 0; // asked for when they change only: asking makes the browser lay out the page
     let late = 0, telling = 0, resting = 0;
 
@@ -520,7 +522,7 @@
     function placeRings() {
       rings.forEach((ring, i) => {
         const [trace, bound] = record.handles[i];
-        const p = bound.every((k) => controls[k].greyed) ? null : pointOf(trace, indices());
+        const p = missing(trace) || bound.every((k) => controls[k].greyed) ? null : pointOf(trace, indices());
         ring.hidden = !p;
         if (!p) return;
         const pad = p.upright || p.level ? 13 : p.large ? Math.max(p.large.across / 2, 16) : 16;
@@ -548,7 +550,7 @@
       const box = place.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
       let best = null;
       for (const handle of record.handles) {
-        if (handle[1].every((k) => controls[k].greyed)) continue;
+        if (missing(handle[0]) || handle[1].every((k) => controls[k].greyed)) continue;
         const found = reach(handle), near_ = nearestOf(found, x, y);
         const far = near_ ? away(near_.point, x, y) : Infinity;
         const rank = near_ && (near_.point.upright || near_.point.level) ? 100 : 0; // points come before lines
@@ -603,7 +605,8 @@
       Object.assign(layout, { template: template(night, small), width, height, autosize: false });
       const named = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false);
       if (layout.showlegend === undefined) layout.showlegend = named.length > 1;
-      const traces = now.data.map((t) => paint(t, night));
+      const traces = now.data.map((t, n) => Object.assign(paint(t, night), missing(n) && { opacity: 0, hoverinfo: "skip" }));
+      sheet.ariaLabel = waits() ? "The drawing, without what the question above asks for." : body.dataset.alt;
       for (const trace of traces) { // plotly takes a label that was empty once for gone, for good
         if (Array.isArray(trace.text)) trace.text = trace.text.map((word) => word === "" ? " " : word);
         // A thin hatched bar shows a stroke or none: a pale ground keeps it a bar.
@@ -665,7 +668,7 @@
       for (const { arrays } of record.tables) Object.values(arrays).forEach(open);
       say(); // the states are small and come first
       library_ = await coming;
-      sheet = make("div", "explorable-drawing", { role: "img", "aria-label": body.dataset.alt });
+      sheet = make("div", "explorable-drawing", { role: "img" });
       place.appendChild(sheet);
       measure();
       await draw();
@@ -702,7 +705,7 @@
     }
 
     function readout() {
-      return line ? said || line.textContent : "";
+      return line && !waits() ? said || line.textContent : "";
     }
 
     controls.forEach((c, i) => {
@@ -762,7 +765,7 @@
       const [id, ...rest] = entry.split("="), body = rest.join("=");
       const self = list.find((e) => e.id === unquote(id));
       if (!self) continue;
-      self.figure.classList.remove("explorable-waits"); // book/_ext/predict.py: what was sent is not a question
+      self.figure.classList.remove("explorable-waits"); // book/_static/predict.js: what was sent is not a question
       // A frame must not scroll the page around it.
       if (first && window === window.top) {
         document.documentElement.dataset.whole = ""; // book/_static/posenc.css: all sections take their true height
@@ -824,11 +827,8 @@
       start,
     };
     function start() {
-      started = started || until(load(`${home}live/${name}.js`).then(draw)).catch((error) => {
-        started = null;
-        throw error;
-      });
-      return started;
+      const again = (error) => { started = null; throw error; };
+      return (started = started || until(load(`${home}live/${name}.js`).then(draw)).catch(again));
     }
     function draw() {
       figure.classList.add("live-on");
