@@ -217,19 +217,18 @@ def _blind(form, direction, row, column):
     data = [
         heat("score of a key there", ACROSS, ACROSS, likeness_everywhere(form, direction), hover=there, **colors),
         points("patches", patches, "circle", 3, "gray"),
-        line("as far along θ as the key", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
+        line("as far along θ", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
         arrow("θ", 0, "solid"),
         arrow("θ of the second block", 1, "dot"),
         points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
         points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
     ]
     for trace in data:
-        trace["showlegend"] = trace["name"] in ("query", "key", "θ")
-    title = "column; dashed: the score stays" if form == ONE else "column"
+        trace["showlegend"] = trace["name"] in ("query", "key", "θ", "as far along θ" if form == ONE else None)
     frame = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
     layout = dict(
         height=460,
-        xaxis=frame | axis(-0.5, GRID - 0.5, title),
+        xaxis=frame | axis(-0.5, GRID - 0.5, "column"),
         yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"),
     )
     seen = ", ".join(signed(value, 2) for value in ((place - CENTER) @ theta).flatten())

@@ -13,7 +13,7 @@ from posenc.lab.explore.parts import axis, bars, dots, heat, label, line, path, 
 
 TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
 TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
-MAPS = {"a": "content", "+ b": "query and distance", "+ c": "key", "+ d": "distance", "= sum": "over √D"}
+MAPS = {"a": "content", "+ b": "q, distance", "+ c": "key", "+ d": "distance", "= sum": "over √D"}
 BASE = 10  # the tokens then see several turns; with the paper's 10,000 most lanes would stand still
 
 

@@ -1,12 +1,15 @@
 r"""The explorables of the chapter *Two axes and more*."""
 
+import functools
 import math
 
+import numpy
 import torch
+from matplotlib.cbook import get_sample_data
+from PIL import Image
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import arrow, axis, bars, dots, heat, label, line, upright
-from posenc.rotate.mrope import dealt, positions_for
+from posenc.lab.explore.parts import arrow, axis, dots, heat, held, label, line
 from posenc.rotate.rope2d import angles, axial
 
 SIDE = 9  # rows and columns of the picture
@@ -104,205 +107,71 @@ map = explorable(
 )
 
 
-TRAINED = 6  # patches on a side of the training pictures
-DIAL_LANES = 16
-MAGNITUDES = axial(DIAL_LANES, 2, 100.0, torch.float64)[0, ::2]  # radians a patch, of the four pairs of an axis
+TRAINED, SIDES = 6, (6, 8, 12, 16)  # patches on a side: of the training pictures, of the one that is asked for
 BY_INDEX, NORMALIZED = "by index", "normalized"
-SEEN, BETWEEN, OUTSIDE = "trained", "between", "beyond"
-SIDES = [6, 7, 8, 9, 10, 12]  # patches on a side of the picture that is asked for
+PIXELS = 96
 
 
-def sort_angles(asked, coordinates, magnitude):
-    """Angles of the offsets along one axis of a picture, by what training on 6 x 6 showed: {word: [angles]}.
+@functools.cache
+def portrait():
+    """Grace Hopper, a photograph of the U.S. Navy that comes with Matplotlib: [PIXELS, PIXELS] of 0 .. 255."""
+    with get_sample_data("grace_hopper.jpg") as file, Image.open(file) as image:
+        return numpy.asarray(image.convert("L").resize((PIXELS, PIXELS), box=(96, 20, 416, 340)))
 
-    An angle counts as the same a full turn on.
-    """
+
+def _photo(asked, coordinates, row, column):
+    size = PIXELS // asked
     scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
-    trained = magnitude * torch.arange(1 - TRAINED, TRAINED, dtype=torch.float64)
-    turns = magnitude * scale * torch.arange(1 - asked, asked, dtype=torch.float64)
-    around = torch.remainder(turns[:, None] - trained + math.pi, 2 * math.pi) - math.pi  # [asked, trained]
-    seen = around.abs().min(-1)[0] < 1e-9
-    inside = (folded(turns).abs() <= trained.max() + 1e-9) | seen  # the band lies around zero
-    return {SEEN: turns[seen], BETWEEN: turns[inside & ~seen], OUTSIDE: turns[~inside]}
+    here = torch.tensor([row // size, column // size])
+    patches = torch.cartesian_prod(torch.arange(asked), torch.arange(asked))
+    beyond = (scale * (patches - here).abs() > TRAINED - 1).any(-1)  # in rows or in columns
+    y, x = ((patches + 0.5) * size - 0.5).unbind(-1)
+    cuts = [cut * size - 0.5 for cut in range(asked + 1)]
+    along = [part for cut in cuts for part in (cut, cut, None)]
+    across = [part for _ in cuts for part in (-0.5, PIXELS - 0.5, None)]
+    ids = [f"{r:g}, {c:g}" for r, c in (patches * scale).tolist()]
+    told = dict(hover="ids %{text}", text=ids, opacity=0)
+    new = beyond.nonzero().flatten().tolist()
+    corner = (here.flip(-1) * size - 0.5).tolist()
+    data = [
+        heat("photograph", list(range(PIXELS)), list(range(PIXELS)), portrait(), colorscale="Greys_r", showscale=False),
+        line("cuts", [*along, *across], [*across, *along], "#f2f2f2", 1, showlegend=False),
+        dots("each patch", x, y, "gray", size, "square", showlegend=False, **told),
+        dots("an offset that training never had", x[new], y[new], "orange", 11, "x", marker=dict(line=dict(width=1))),
+        line("the query", *_square(corner, size), "sky", 4),
+        held("its middle", corner[0] + size / 2, corner[1] + size / 2, "sky", "circle", 12),
+        held("corner of a patch", size - 0.5, size - 0.5, "green", "square", 11),
+    ]
+    bare = dict(showgrid=False, zeroline=False, showticklabels=False, constrain="domain")
+    layout = dict(height=470, margin=dict(l=8, r=8, t=34, b=8))
+    layout |= dict(
+        xaxis=axis(-1.5, PIXELS + 0.5, **bare), yaxis=axis(PIXELS + 0.5, -1.5, scaleanchor="x", **bare)
+    )  # fmt: skip
+    found = {
+        "beyond": len(new),
+        "all": len(patches),
+        "row": (here[0] * scale).item(),
+        "column": (here[1] * scale).item(),
+    }
+    return dict(data=data, layout=layout), found
 
 
-def folded(turns):
-    """The same angles within half a turn to either side."""
-    return torch.remainder(torch.as_tensor(turns) + math.pi, 2 * math.pi) - math.pi
+def _square(corner, size):
+    x, y = corner
+    return [x, x + size, x + size, x, x], [y, y, y + size, y + size, y]
 
 
-def widest(w):
-    """The widest angle of training that a pair of w radians a patch shows: half a turn at most."""
-    return min((TRAINED - 1) * w, math.pi)
-
-
-def _named(found):
-    """The marks of the drawing to write the words at, of each kind: of the slowest pair, or of the fastest."""
-    names, slowest = {}, len(MAGNITUDES) - 1
-    for word, goal, rows in ((SEEN, 0.1, [slowest - 1]), (BETWEEN, -0.6, [slowest, 0]), (OUTSIDE, 1.8, [slowest])):
-        row = next((row for row in rows if len(found[word][row])), None)
-        if row is not None:
-            x = found[word][row]
-            names[word] = (x[(x - goal).abs().argmin()].item(), row + 0.12)
-    return names
-
-
-def _resolution(asked, coordinates, offset):
-    sorted_angles = [sort_angles(asked, coordinates, w) for w in MAGNITUDES.tolist()]
-    scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
-    here = min(offset, asked - 1)  # the key stays within the picture
-    rows = list(range(len(MAGNITUDES)))
-    looks = {SEEN: ("circle", "blue"), BETWEEN: ("circle-open", "blue"), OUTSIDE: ("x", "orange")}
-    found, data = {}, []
-    for word, (symbol, color) in looks.items():
-        found[word] = [folded(angles[word]) / widest(w) for angles, w in zip(sorted_angles, MAGNITUDES.tolist())]
-        y = [row for row in rows for _ in found[word][row]]
-        sizes = [7 if row else 5 for row in y]  # the fastest pair has them all within the band
-        hover = f"{word}: %{{x:.2f}} of the widest trained angle<extra></extra>"
-        data.append(dots(word, torch.cat(found[word]), y, color, sizes, symbol, hover=hover))
-    named = _named(found)
-    x, y = ([*axis] for axis in zip(*named.values()))
-    data.append(label("names of the marks", x, y, list(named), [looks[word][1] for word in named], "bottom center"))
-    for row, w in enumerate(MAGNITUDES.tolist()):
-        x = folded(torch.tensor([here * scale * w], dtype=torch.float64)) / widest(w)
-        hover = f"turned by {here * scale * w:.2f} radians<extra></extra>"
-        data.append(dots(f"the key at {w:.2g}", x, [row - 0.34], "ink", 13, "triangle-down", hover=hover))
-    farthest = (SIDES[-1] - 1) / (TRAINED - 1)
-    bare, words = dict(showgrid=False, zeroline=False), "angle, 1: the widest in training"
-    shares = dict(tickvals=[-2, -1, 0, 1, 2], ticktext=["−2", "−1", "0", "1", "2"])
-    speeds = [f"{math.degrees(w):.2g}°" for w in MAGNITUDES.tolist()]
-    ground = dict(layer="below", line=dict(width=0), fillcolor="rgba(42, 143, 201, 0.2)")
-    layout = dict(
-        height=430,
-        showlegend=False,
-        margin=dict(l=64, t=10),
-        xaxis=axis(-farthest - 0.1, farthest + 0.1, dict(text=words, standoff=2), **shares, **bare),
-        yaxis=axis(len(rows) - 0.3, -1.25, "turn a patch", tickvals=rows, ticktext=speeds, **bare),
-        shapes=[dict(type="rect", x0=-1, x1=1, y0=0, y1=1, yref="paper", **ground)],
-        annotations=[dict(x=0, y=-0.95, text=f"trained on {TRAINED} × {TRAINED}", showarrow=False)],
-        meta=dict(phone=dict(margin=dict(l=50))),
-    )
-    counts = [len(angles[OUTSIDE]) for angles in sorted_angles]
-    return dict(data=data, layout=layout), {"beyond": sum(counts), "all": len(rows) * (2 * asked - 1), "offset": here}
-
-
-_KEYS = [f"the key at {w:.2g}" for w in MAGNITUDES.tolist()]
-resolution = explorable(
-    _resolution,
-    id="rope2d.resolution",
-    title="A larger picture than trained",
-    alt="Four rows, one for each frequency of an axis, from fast to slow; across, the angle between query and key, as "
-    "a share of the widest that the row met in training: half a turn at most. A band shows the angles between "
-    "patches of the six by six training pictures. Marks are the angles that a larger picture asks for: full dots "
-    "are angles of training, open ones lie between two of them, crosses lie beyond the band. Triangles stand at "
-    "the angles of one key: drag one, and the key moves farther away.",
-    readout="{beyond:d} of {all:d} angles beyond · key {offset:d} on",
-    handles={name: "offset" for name in _KEYS[1:]},
+photo = explorable(
+    _photo,
+    title="A picture cut finer than in training",
+    alt="A photograph, cut into patches by a grid. The query is a framed patch, which can be dragged. A cross lies on "
+    "each patch that is farther from it, in rows or in columns, than two patches of a training picture of six by six "
+    "ever were. The corner of the first patch can be dragged to cut finer. By index crosses fill all that is more than "
+    "five patches away; normalized, coordinates are shrunk to the old range and few are left, at the far edges.",
+    readout="{beyond:d} of {all:d} at new offsets · query at {row:.3g}, {column:.3g}",
+    handles={"its middle": ("row", "column"), "corner of a patch": "asked"},
     asked=slider(SIDES, label="patches on a side", default=12),
     coordinates=slider([BY_INDEX, NORMALIZED], label="coordinates"),
-    offset=slider(range(1, SIDES[-1]), label="key, patches on", default=4, at_most="asked"),
-)
-
-
-PICTURE = (1, 4, 4)  # time, rows, columns
-AFTER = 4  # words after the picture
-MOST_WORDS, TOP = 5, 14  # before it; where its ground ends in the drawing
-ID_LANES = 32
-DEALS = {"in sections": dict(sections=(4, 6, 6)), "in turn": dict(sections=(6, 5, 5), interleaved=True)}
-AXES = {"time": "blue", "row": "orange", "column": "green"}
-
-
-def text_ids(words):
-    """The three ids of each token: words, a picture of 4 x 4, four words; [T, 3]."""
-    return positions_for([words, PICTURE, AFTER])
-
-
-def frequencies_of(deal):
-    """[3, 16], each frequency dealt to time, row or column."""
-    return dealt(ID_LANES, base=10_000.0, **DEALS[deal])
-
-
-def turns_between(words, patch, deal):
-    """By how much each pair turns between the last word and a patch (row, column): [16]."""
-    ids = text_ids(words)
-    key = words + patch[0] * PICTURE[2] + patch[1]
-    return angles((ids[key] - ids[-1])[None], frequencies_of(deal))[0]
-
-
-def _ids(words, row, column, deal):
-    ids = text_ids(words)
-    key = words + row * PICTURE[2] + column
-    tokens = list(range(len(ids)))
-    patches = PICTURE[1] * PICTURE[2]
-    colors = [COLORS[color] for color in AXES.values()]
-    corners = [words - 0.5, words + patches - 0.5, words + patches - 0.5, words - 0.5]
-    ground = "rgba(128, 128, 128, 0.15)"
-    data = [line("the picture", corners, [-2, -2, TOP, TOP], ground, 0, fill="toself", fillcolor=ground)]
-    for a, ((name, color), width) in enumerate(zip(AXES.items(), (9, 4, 2))):  # each shows beside the next
-        hover = f"token %{{x}}: {name} %{{y}}<extra></extra>"
-        data.append(line(name, tokens, ids[:, a], color, width, "solid", line=dict(shape="hvh"), hover=hover))
-    middle = words + patches / 2 - 0.5
-    edge, patch = dict(line=dict(color=COLORS["ink"], width=1)), "this patch: %{text} %{y}<extra></extra>"
-    ends = [words + patches + 0.2] * 3, [words - 0.4, words + 1.1, words + 2.6]  # where nothing is dragged
-    data += [
-        label("names of the lines", *ends, [f"<b>{name}</b>" for name in AXES], colors, "middle right"),
-        label("what the ground is", middle, TOP - 1.2, "picture, 4 × 4 patches", "gray", "middle center"),
-        upright("the key, a patch", key, -2, TOP - 4, "ink", 2, "dot"),
-        dots("its ids", [key] * 3, ids[key], colors, 9, "circle", marker=edge, hover=patch, text=list(AXES)),
-    ]
-    turned = turns_between(words, (row, column), deal)
-    owner = (frequencies_of(deal) > 0).long().argmax(0)
-    for a, (name, color) in enumerate(AXES.items()):
-        mine = (owner == a).nonzero().flatten()
-        look = dict(hover="pair %{x}, %{text}: cos %{y:.2f}<extra></extra>", panel=2, width=0.8, textposition="none")
-        text = [name] * len(mine)
-        data.append(bars(f"cos of the angle, {name}", mine, turned[mine].cos(), color, text=text, **look))
-        # In sections a name over each section, in turn a letter over each pair.
-        at, word = (mine, name[0]) if deal == "in turn" else (mine.double().mean()[None], name)
-        named = [f"<b>{word}</b>"] * len(at)
-        data.append(label(f"owner, {name}", at, [1.05] * len(at), named, color, xaxis="x2", yaxis="y2"))
-    corner = turns_between(words, (0, 0), deal).cos()
-    pairs = torch.arange(len(corner), dtype=torch.float64)
-    x = torch.stack((pairs - 0.4, pairs + 0.4, pairs + math.nan), -1).flatten()
-    y = torch.stack((corner, corner, corner + math.nan), -1).flatten()
-    data.append(line("the first patch", x, y, "ink", 2, panel=2))
-    data.append(label("its name", 15.4, -0.62, "━ first patch", "ink", "middle left", xaxis="x2", yaxis="y2"))
-    longest = MOST_WORDS + patches + AFTER
-    below = dict(text="pair of lanes, fastest first", standoff=4)
-    layout = dict(
-        height=430,
-        showlegend=False,
-        margin=dict(t=10),
-        xaxis=axis(-0.8, longest + 0.8, title=dict(text="token of the text", standoff=4), anchor="y"),
-        yaxis=axis(-2, TOP + 0.2, "id", domain=[0.5, 1], tickvals=[0, 5, 10]),
-        xaxis2=axis(-0.6, ID_LANES // 2 - 0.4, below, anchor="y2", tickvals=list(range(0, ID_LANES // 2, 3))),
-        yaxis2=axis(-1.1, 1.75, "cos", domain=[0, 0.33], tickvals=[-1, 0, 1]),
-    )
-    score = turned.cos().mean().item()
-    steps = [turns_between(words, place, deal).cos().mean().item() - score for place in beside(row, column)]
-    return dict(data=data, layout=layout), {"score": score, "row": abs(steps[0]), "column": abs(steps[1])}
-
-
-def beside(row, column):
-    """The patches one row and one column on, or back at the edge."""
-    on = [place + (1 if place < PICTURE[frame] - 1 else -1) for frame, place in ((1, row), (2, column))]
-    return (on[0], column), (row, on[1])
-
-
-ids = explorable(
-    _ids,
-    id="rope2d.ids",
-    title="Three ids for a text with a picture",
-    alt="Above, three lines over the tokens of a text that holds a picture of four by four patches: the ids of time, "
-    "row and column. They are equal in words; in the picture time stands still, row climbs a step every four "
-    "patches and column runs up and down. Three dots on a dotted line are the ids of one patch: drag the line. "
-    "Below, a bar for each pair of lanes: the cosine of the angle between the last word and this patch, under the "
-    "name or the first letter of the axis that owns the pair, and a short line where the bar of the first patch "
-    "ends. The chips say how far the score moves if the patch is one row, or one column, farther.",
-    readout="score {score:.2f} · a row on: ±{row:.3f} · a column on: ±{column:.3f}",
-    handles={"the key, a patch": ("row", "column")},
-    words=slider(range(MOST_WORDS + 1), label="words before", default=3),
-    row=slider(range(PICTURE[1]), label="row", default=1),
-    column=slider(range(PICTURE[2]), label="column", default=2),
-    deal=slider(list(DEALS), label="pairs dealt"),
+    row=slider(range(0, PIXELS, 8), label="query, pixels down"),
+    column=slider(range(0, PIXELS, 8), label="query, pixels right"),
 )

@@ -40,19 +40,7 @@ def test_the_solutions_on_paper():
     assert len(ids) == 20 and ids[[3, 8, 11, 18, 19]].tolist() == [[3, 3, 3], [3, 4, 5], [8, 8, 8], [9, 9, 9], [10] * 3]
 
 
-@pytest.mark.parametrize("deal", figures.DEALS)
-def test_bars_are_cosines_of_the_rotated_pair_of_tokens(deal):
-    words, row, column = 5, 2, 1
-    lines = figures.ids.evaluate(dict(words=words, row=row, column=column, deal=deal))
-    ids = posenc.mrope.positions_for([words, (1, 4, 4), 4])
-    freqs = posenc.mrope.dealt(32, base=10000.0, **figures.DEALS[deal])
-    x = torch.ones(2, 32, dtype=torch.float64)
-    key, word = posenc.rope2d.rotate(x, ids[[words + row * 4 + column, -1]], freqs, "half").view(2, 2, 16)
-    wanted = (key * word).sum(0) / 2
-    drawn = torch.full((16,), math.nan, dtype=torch.float64)
-    for name in figures.AXES:
-        bars = lines[f"cos of the angle, {name}"]
-        drawn[bars["x"].astype(int)] = torch.tensor(bars["y"])
-    torch.testing.assert_close(drawn, wanted)
-    assert lines["readout"]["score"] == pytest.approx(wanted.mean().item())
-    torch.testing.assert_close(torch.as_tensor(lines["row"]["y"]), ids[:, 1].double())
+@pytest.mark.parametrize("coordinates, seen", [(figures.BY_INDEX, 6 * 6), (figures.NORMALIZED, 11 * 11)])
+def test_crosses_lie_on_all_patches_but_those_of_a_training_picture(coordinates, seen):
+    drawn = figures.photo.evaluate(dict(asked=12, coordinates=coordinates))
+    assert len(drawn["an offset that training never had"]["x"]) == 12 * 12 - seen == drawn["readout"]["beyond"]

@@ -72,10 +72,10 @@ def box(page, number=0):
 
 def is_missing(page) -> bool:
     r"""Whether the answer is missing from the drawing; the figure's own button then stands where the readout does."""
-    opacity = page.evaluate("document.querySelector('.explorable-waits .explorable-drawing')?.data[1].opacity")
-    for part, seen in ((".explorable-asks", opacity == 0), (".explorable-readout", opacity != 0)):
+    drawn = page.evaluate("document.querySelector('.explorable-waits .explorable-drawing')?.data[1].visible")
+    for part, seen in ((".explorable-asks", drawn == "legendonly"), (".explorable-readout", drawn != "legendonly")):
         assert page.locator(f"{SEEN} {part}").is_visible() == seen
-    return opacity == 0
+    return drawn == "legendonly"
 
 
 def test_a_press_marks_the_answers_moves_the_figure_then_opens_the_fold(page):

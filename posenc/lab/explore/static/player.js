@@ -605,7 +605,10 @@
       Object.assign(layout, { template: template(night, small), width, height, autosize: false });
       const named = now.data.filter((t) => t.type !== "heatmap" && t.showlegend !== false);
       if (layout.showlegend === undefined) layout.showlegend = named.length > 1;
-      const traces = now.data.map((t, n) => Object.assign(paint(t, night), missing(n) && { opacity: 0, hoverinfo: "skip" }));
+      const traces = now.data.map((t) => paint(t, night));
+      // A color bar, and a name in the legend, keep their room.
+      answer.filter(missing).map((n) => traces[n]).forEach((trace) => Object.assign(trace,
+        trace.type === "heatmap" ? { opacity: 0, hoverinfo: "skip" } : { visible: trace.visible !== false && "legendonly" }));
       sheet.ariaLabel = waits() ? "The drawing, without what the question above asks for." : body.dataset.alt;
       for (const trace of traces) { // plotly takes a label that was empty once for gone, for good
         if (Array.isArray(trace.text)) trace.text = trace.text.map((word) => word === "" ? " " : word);
