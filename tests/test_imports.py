@@ -31,7 +31,7 @@ ARROWS = {
     "comrope": ["rope2d"],
     "errata": ["rope", "shipped"],
     "fox": ["cope"],
-    "intro": ["four_places", "sentence", "teachers"],
+    "intro": ["four_places", "teachers"],
     "rse": ["exposb", "stickbreaking"],
     "scaling": ["sheet"],
 }

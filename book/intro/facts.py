@@ -1,52 +1,36 @@
 r"""What the landing page shows beside its clock: the methods as cards, and how to cite."""
 
-import functools
 from html import escape
 
-import torch
 import yaml
 
-from posenc import METHODS, attention, make
+from posenc import METHODS
+from posenc.chapters import load_live
 from posenc.chapters.four_places.figures import FOUR, WORDS
-from posenc.chapters.sentence.sentence import LANES, PRESETS, weights
 from posenc.chapters.teachers.facts import FIRST, book, parts, reading
 from posenc.lab.titles import TITLES
-from posenc.lab.write import ROOT, project, seeded
-from posenc.methods import sizes
+from posenc.lab.write import ROOT, project
 
-SHADES = 8
+#: What to take in hand first: a live figure, its page, a title.
+STARS = (
+    ("sentence", "sentence", "One sentence, every method"),
+    ("sticks", "stickbreaking", "Break a stick by hand"),
+    ("draw_loss", "rope", "Draw a loss, then see it"),
+)
 #: Parts of the book that can wait until they are needed.
 WAIT = ("Proposals, audited", "Kernels")
-SIDE = 7  # patches of the picture in which methods of several axes look around
 
 
-def around(name: str) -> torch.Tensor:
-    r"""Where the middle patch of a picture looks by a method of several axes, all patches alike: [SIDE, SIDE]."""
-    grid = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
-    grid = torch.nn.functional.pad(grid, (METHODS[name].axes - 2, 0)).double()  # one picture: time stands still
-    few = {"base": 100.0, "sections": (4, 2, 2), "interleaved": True}  # so that a few patches matter
-    options = sizes(name, num_heads=1, head_dim=LANES, length=SIDE) | (few if name == "mrope" else {})
-    encoding = seeded(lambda: make(name, **options)).double()
-    vector = torch.ones(1, 1, 1, LANES, dtype=torch.float64) / LANES**0.25
-    k = vector.expand(1, 1, SIDE * SIDE, LANES)
-    at = dict(pos_q=grid[len(grid) // 2][None], pos_k=grid)
-    with torch.no_grad():
-        shares = attention(vector, k, k, encoding, causal=False, scale=1.0, return_weights=True, **at)[1]
-    return shares.view(SIDE, SIDE)
+def stars():
+    r"""The figures to begin with, each by its picture."""
+    from IPython.display import HTML
 
-
-@functools.cache
-def thumbnail(name: str) -> str:
-    r"""A method's attention over the first preset sentence, or over a picture, as an SVG: a path for each shade."""
-    shares = around(name) if METHODS[name].axes else weights(name, PRESETS[0].split())
-    top = shares.max().item() if METHODS[name].axes else 0.35
-    count, paths = len(shares), {}
-    for i, row in enumerate(shares.tolist()):
-        for j, share in enumerate(row):
-            if shade := round(SHADES * min(1.0, share / top) ** 0.7):
-                paths[shade] = paths.get(shade, "") + f"M{j} {i}h1v1h-1z"
-    drawn = "".join(f'<path d="{d}" opacity="{shade / SHADES:.3g}"/>' for shade, d in sorted(paths.items()))
-    return f'<svg class="method-map" viewBox="0 0 {count} {count}" aria-hidden="true">{drawn}</svg>'
+    links = (
+        f'<a href="../{page}/index.html#fig-{name.replace("_", "-")}" aria-label="{words}">'
+        f"{load_live(name).picture()}<b>{words}</b></a>"
+        for name, page, words in STARS
+    )
+    return HTML(f'<div class="stars">{"".join(links)}</div>')
 
 
 def choice() -> str:
@@ -66,7 +50,7 @@ def choice() -> str:
 
 
 def card(name: str) -> str:
-    r"""A method: its map, its name, its idea, its places, and its lab, here and in Colab."""
+    r"""A method: its name, its idea, its places, and its lab, here and in Colab."""
     method, row, links = METHODS[name], TITLES[name], ""
     if row.lab:
         title, place = escape(method.title), f"blob/{project()['ref']}/notebooks/{row.lab}.ipynb"
@@ -77,9 +61,9 @@ def card(name: str) -> str:
         )
     places = " + ".join(method.places)
     return (
-        f'<li class="method" data-places="{" ".join(method.places)}">{thumbnail(name)}<div>'
+        f'<li class="method" data-places="{" ".join(method.places)}">'
         f'<a class="method-name" href="../{row.page}/index.html">{escape(method.title)}</a>'
-        f"<p>{escape(row.idea)}</p><p>{places} {links}</p></div></li>"
+        f"<p>{escape(row.idea)}</p><p>{places} {links}</p></li>"
     )
 
 

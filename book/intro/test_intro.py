@@ -1,4 +1,4 @@
-r"""The landing page: a card for every method, maps that are attention's own, chapters in an order that serves."""
+r"""The landing page: a card for every method, chapters in an order that serves."""
 
 import re
 
@@ -9,7 +9,6 @@ import torch
 import posenc
 from posenc.chapters.intro import facts as intro
 from posenc.chapters.intro.figures import BASE, PAIRS, hands, two_hands
-from posenc.chapters.sentence.sentence import PRESETS, weights
 from posenc.chapters.teachers import facts as teachers
 from posenc.lab.titles import TITLES
 from posenc.lab.write import ROOT
@@ -24,18 +23,6 @@ def test_a_card_leads_to_the_chapter_and_its_lab():
         assert pages == [row.page, *[row.lab] * bool(row.lab)]
         assert (ROOT / f"book/{row.page}/index.md").exists()
         assert f'data-places="{" ".join(method.places)}"' in card
-
-
-@pytest.mark.parametrize("name", ["nope", "rope", "stickbreaking"])
-def test_a_map_is_darker_where_a_word_looks_more(name):
-    drawn = {
-        (int(y), int(x)): float(opacity)
-        for d, opacity in re.findall(r'<path d="([^"]+)" opacity="([^"]+)"', intro.thumbnail(name))
-        for x, y in re.findall(r"M(\d+) (\d+)h1", d)
-    }
-    shares = weights(name, PRESETS[0].split())
-    assert all(j <= i for i, j in drawn) and len(set(drawn.values())) >= 4
-    assert [drawn[cell] for cell in sorted(drawn, key=lambda cell: shares[cell])] == sorted(drawn.values())
 
 
 def test_the_map_names_each_chapter_once_and_first_what_others_need():

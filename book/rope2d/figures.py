@@ -109,7 +109,7 @@ map = explorable(
 
 TRAINED, SIDES = 6, (6, 8, 12, 16)  # patches on a side: of the training pictures, of the one that is asked for
 BY_INDEX, NORMALIZED = "by index", "normalized"
-PIXELS = 96
+PIXELS, GRAYS = 96, [[0, "#101010"], [1, "#fafafa"]]  # in the dark too
 
 
 @functools.cache
@@ -134,13 +134,13 @@ def _photo(asked, coordinates, row, column):
     new = beyond.nonzero().flatten().tolist()
     corner = (here.flip(-1) * size - 0.5).tolist()
     data = [
-        heat("photograph", list(range(PIXELS)), list(range(PIXELS)), portrait(), colorscale="Greys_r", showscale=False),
+        heat("photograph", list(range(PIXELS)), list(range(PIXELS)), portrait(), colorscale=GRAYS, showscale=False),
         line("cuts", [*along, *across], [*across, *along], "#f2f2f2", 1, showlegend=False),
         dots("each patch", x, y, "gray", size, "square", showlegend=False, **told),
         dots("an offset that training never had", x[new], y[new], "orange", 11, "x", marker=dict(line=dict(width=1))),
         line("the query", *_square(corner, size), "sky", 4),
         held("its middle", corner[0] + size / 2, corner[1] + size / 2, "sky", "circle", 12),
-        held("corner of a patch", size - 0.5, size - 0.5, "green", "square", 11),
+        held("corner of a patch", *[PIXELS - size - 0.5] * 2, "green", "square", 11),
     ]
     bare = dict(showgrid=False, zeroline=False, showticklabels=False, constrain="domain")
     layout = dict(height=470, margin=dict(l=8, r=8, t=34, b=8))
@@ -166,7 +166,7 @@ photo = explorable(
     title="A picture cut finer than in training",
     alt="A photograph, cut into patches by a grid. The query is a framed patch, which can be dragged. A cross lies on "
     "each patch that is farther from it, in rows or in columns, than two patches of a training picture of six by six "
-    "ever were. The corner of the first patch can be dragged to cut finer. By index crosses fill all that is more than "
+    "ever were. The corner of the last patch can be dragged to cut finer. By index crosses fill all that is more than "
     "five patches away; normalized, coordinates are shrunk to the old range and few are left, at the far edges.",
     readout="{beyond:d} of {all:d} at new offsets · query at {row:.3g}, {column:.3g}",
     handles={"its middle": ("row", "column"), "corner of a patch": "asked"},
