@@ -73,11 +73,12 @@ def load_live(name: str) -> ModuleType:
         posencLive("<name>", function (place, data, make) { ...; return repaint; });
 
     `place` is an empty element; `make(tag, class, attributes)` makes an element of HTML; `repaint`, if returned, is
-    called when the theme changes. Colors come from the custom properties --x-text, --x-muted, --x-line, --x-ground,
-    --x-accent, and --x-blue, --x-orange, --x-green, --x-purple of player.css, so that most scripts need none. The
-    script is a classic one (it works from `file://`), asks nothing of the network, moves nothing by itself, works by
-    keyboard, and computes in closed form what `posenc` computes: a browser test holds it against `posenc`. The chapter
-    shows it by the directive ``{live} <name>``.
+    called when the theme changes. An address `#<name>=key:value,...` comes as "set", too; a figure that writes such
+    ones gives `ready`, `changed` and `link` to `posencExplorables.get("<name>")` and calls its `writeLink`. Colors
+    come from the custom properties --x-text, --x-muted, --x-line, --x-ground, --x-accent, and --x-blue, --x-orange,
+    --x-green, --x-purple of player.css, so that most scripts need none. The script is a classic one (it works from
+    `file://`), asks nothing of the network, moves nothing by itself, works by keyboard, and computes in closed form
+    what `posenc` computes: a browser test holds it against `posenc`. A chapter shows it by ``{live} <name>``.
 
     Raises ValueError for a name that has none, with those there are.
     """

@@ -7,7 +7,7 @@ from posenc.lab.titles import link
 from posenc.lab.write import say_all, table
 from posenc.methods import METHODS, on_text
 
-SLOPES = (1 / 256, 1.0)  # the ends of the fan
+SLOPES = (1 / 256, 1.0)  # the ends of ALiBi's slider
 #: The words of the first sentence, as it is and with ten words before the last.
 NEAR = PRESETS[0].split()
 FAR = [*NEAR[:-1], *FILLER.split(), NEAR[-1]]

@@ -132,301 +132,306 @@
   // ---- the drawing
 
   const STYLE = `
-.sentence-tools { display: flex; flex-wrap: wrap; gap: 0.3rem; align-items: start; }
-.sentence-tools > * { font: inherit; font-size: 0.85rem; color: inherit; background: none;
-  border: 1px solid var(--x-line); border-radius: 0.4rem; padding: 0.2rem 0.6rem; min-height: 1.9rem; }
-.sentence-tools button { cursor: pointer; }
-.sentence-tools [aria-pressed="true"] { border-color: var(--x-accent); font-weight: 600; }
-.sentence-tools button:disabled { opacity: 0.5; cursor: default; }
-.sentence-field { flex: 1 1 7rem; min-width: 0; }
-.sentence-words { display: flex; flex-wrap: wrap; gap: 0.1rem; margin: 0.35rem 0 0; padding: 0.1rem; cursor: pointer;
-  touch-action: pan-y; user-select: none; font-size: 1rem; line-height: 1.4; }
-.sentence-words span { padding: 0 0.3rem; border: 2px solid transparent; border-radius: 0.4rem; }
-.sentence-words [data-filler="true"] { font-style: italic; font-size: 0.85em; }
-.sentence-words .sentence-query { border-color: var(--x-accent); font-weight: 600; }
-.sentence-words .sentence-key { border-bottom: 2px solid var(--x-orange, #b85c00); border-radius: 0; }
-.sentence-words .sentence-later { color: var(--x-muted); text-decoration: line-through; text-decoration-thickness: 1px; }
-.sentence-said { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin: 0.1rem 0 0.4rem; font-size: 0.85rem; line-height: 1.3rem; }
-.sentence-said p { margin: 0; font-variant-numeric: tabular-nums; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.sentence-said .sentence-how { color: var(--x-muted); }
-.sentence-grid { display: grid; grid-template-columns: repeat(7, minmax(0, 1fr)); gap: 0.4rem 0.7rem; }
-.sentence-card { position: relative; min-width: 0; font-size: 0.8125rem; line-height: 1.25rem; }
-.sentence-card header { overflow: hidden; font-weight: 600; letter-spacing: -0.02em; white-space: nowrap; text-overflow: ellipsis; }
-.sentence-card b { position: absolute; top: 1.3rem; right: 0; color: var(--x-orange, #b85c00); font-size: 1rem; font-variant-numeric: tabular-nums; pointer-events: none; }
-.sentence-card a { position: absolute; top: 2.55rem; right: 0; min-width: 1.5rem; color: var(--x-muted); line-height: 1.5rem; text-align: right; }
-.sentence-card small { display: none; overflow: hidden; color: var(--x-muted); font-size: 0.8125rem; letter-spacing: -0.02em; white-space: nowrap; text-overflow: ellipsis; }
-.sentence-card svg { display: block; width: 100%; overflow: visible; touch-action: pan-y; cursor: crosshair; }
-.sentence-card .sentence-bars { height: 2.1rem; margin-top: 0.15rem; }
-.sentence-fan b { top: auto; bottom: 0.2rem; right: auto; left: 0.4rem; }
-.sentence-fan svg { box-sizing: border-box; height: calc(100% - 1.25rem); touch-action: none; cursor: grab; border: 1px solid var(--x-line); border-radius: 0.3rem; }
-.sentence-ground { fill: currentColor; fill-opacity: 0.07; }
-.sentence-bars .sentence-ground { fill-opacity: 0.4; }
-.sentence-cell { fill: var(--x-accent); }
-.sentence-marked { fill: var(--x-orange, #b85c00); }
-.sentence-row, .sentence-column { fill: none; stroke: currentColor; vector-effect: non-scaling-stroke; }
-.sentence-column { stroke: var(--x-orange, #b85c00); stroke-width: 2; }
-.sentence-ray, .sentence-slope { stroke: var(--x-line); vector-effect: non-scaling-stroke; }
-.sentence-slope { stroke: var(--x-accent); stroke-width: 3; }
-.sentence-rim, .sentence-dot { stroke: var(--x-accent); stroke-width: 14; stroke-linecap: round; vector-effect: non-scaling-stroke; }
-.sentence-dot { stroke: var(--x-ground); stroke-width: 9; }
-.sentence-out { grid-column: span 2; align-self: end; margin: 0; color: var(--x-muted); font-size: 0.8125rem; line-height: 1.35; }
-@container (min-width: 50rem) {
-  .sentence-card b { top: 2.55rem; }
-  .sentence-card a { top: 3.8rem; }
-  .sentence-card small { display: block; }
-  .sentence-card.sentence-fan b { top: auto; }
-  .sentence-fan svg { height: calc(100% - 2.5rem); }
-}
+.sentence-tools, .sentence-presets, .sentence-under, .sentence-filler, .sentence-slot, .sentence-foot { display: flex; gap: 0.3rem; align-items: center; }
+.live-place :where(.sentence-field, .sentence-link, .sentence-presets button, .sentence-filler button, .sentence-card) { box-sizing: border-box; min-height: 1.9rem; margin: 0;
+  padding: 0.1rem 0.6rem; border: 1px solid var(--x-line); white-space: nowrap; border-radius: 0.4rem; color: inherit; background: var(--x-ground); font: inherit; font-size: 0.85rem; }
+.live-place p, .live-place label, .live-place span { overflow: hidden; margin: 0; font-size: inherit; line-height: inherit; text-overflow: ellipsis; white-space: nowrap; }
+.live-place :is(button, input, a):focus-visible { outline: 2px solid var(--x-accent); outline-offset: 1px; box-shadow: none; }
+.sentence-presets [aria-pressed="true"] { border-color: var(--x-accent); box-shadow: inset 0 -2px var(--x-accent); }
+.sentence-filler :disabled { opacity: 0.5; }
+.sentence-tools .sentence-field { flex: 1 1 12rem; min-width: 0; }
+.sentence-tools .sentence-copy { min-width: 5.6rem; }
+.sentence-a { --hue: var(--x-accent); }
+.sentence-b { --hue: var(--x-green, #00795c); }
+.sentence-stage { position: relative; height: 20.5rem; margin: 0.4rem 0 0.2rem; }
+.sentence-stage svg { width: 100%; height: 100%; fill: none; }
+.sentence-stage text { fill: currentColor; stroke: none; font-size: 0.8125rem; font-variant-numeric: tabular-nums; text-anchor: middle; }
+.sentence-stage path { stroke: color-mix(in srgb, var(--hue) 42%, var(--x-ground)); }
+.sentence-stage .sentence-on { stroke: var(--hue); }
+.sentence-slot { position: absolute; z-index: 1; top: 0; left: 0; right: 0; gap: 0.6rem; align-items: start; height: 1.5rem; font-size: 0.9rem; line-height: 1.5rem; white-space: nowrap; }
+.sentence-slot.sentence-b { top: auto; bottom: 0; align-items: end; }
+.sentence-slot input { margin: 0 0.4rem 0 0; accent-color: var(--hue); vertical-align: -0.1em; }
+.sentence-slot b { color: var(--hue); }
+.sentence-slot small { flex: 1; font-size: 0.8125rem; }
+.sentence-words button { position: absolute; padding: 0; border: 0; color: inherit; background: none; font: inherit; touch-action: pan-y; user-select: none; }
+.sentence-words button:hover { background: color-mix(in srgb, currentColor 6%, transparent); }
+.live-place .sentence-words span { display: inline-block; box-sizing: border-box; max-width: 8rem; padding: 0 0.3rem; border: 2px solid transparent; border-radius: 0.4rem; line-height: 1.5; vertical-align: middle; }
+.sentence-words .sentence-filled { font-style: italic; }
+.sentence-words [aria-pressed="true"] span { border-radius: 0; box-shadow: inset 0 -4px var(--x-orange, #b85c00); }
+.sentence-words [aria-current="true"] span { border-color: currentColor; border-radius: 0.4rem; font-weight: 700; }
+.live-place .sentence-turned span { max-height: 5.6rem; padding: 0.2rem 0; line-height: 1.1; writing-mode: vertical-rl; transform: rotate(180deg); }
+.sentence-turned [aria-pressed="true"] span { box-shadow: inset 3px 0 var(--x-orange, #b85c00); }
+.sentence-tight button:not([aria-current="true"], [aria-pressed="true"]) span { color: transparent; background: linear-gradient(var(--x-line) 0 0) center / 2px 60% no-repeat; }
+.sentence-said { flex: 1; min-width: 0; height: 2.7rem; overflow: hidden; font-size: 0.9rem; line-height: 1.35rem; font-variant-numeric: tabular-nums; }
+.sentence-link { width: 70%; min-height: 0; padding: 0 0.3rem; line-height: 1.1rem; }
+.live-place :is(.sentence-said :last-child, .sentence-slot small, .sentence-filled, .sentence-later, .sentence-how, .sentence-foot p) { color: var(--x-muted); }
+.live-place .sentence-how, .sentence-foot { font-size: 0.8125rem; line-height: 1.3rem; }
+.sentence-grid { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 0.3rem; margin: 0.1rem 0 0.4rem; }
+.sentence-card { display: grid; grid-template: "name share" 1.2rem "bar side" 1rem / minmax(0, 1fr) 2.9rem; align-content: center; min-height: 2.75rem; padding: 0 0.35rem; font-size: 0.8125rem; line-height: 1.2rem; text-align: left; }
+.sentence-card :is(b, small) { justify-self: end; padding-left: 0.2rem; background: var(--x-ground); font-size: 0.8125rem; line-height: 1rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.sentence-card i { align-self: center; width: calc(100% * var(--share)); height: 0.4rem; background: var(--hue, var(--x-muted)); forced-color-adjust: none; }
+.sentence-card[aria-pressed="true"] { border-color: var(--hue); box-shadow: inset 0 0 0 1px var(--hue); }
+.sentence-foot { flex-wrap: wrap; gap: 0 1.2rem; }
+.sentence-foot label { flex: 0 0 17rem; }
+.sentence-foot input { width: 9rem; margin: 0; accent-color: var(--x-accent); vertical-align: middle; }
+.live-place .sentence-foot p { flex: 1 1 16rem; white-space: normal; }
 @container (max-width: 33rem) {
-  .sentence-now { position: sticky; top: calc(var(--bar, 3.5rem) - 0.25rem); z-index: 1; padding-bottom: 0.2rem; background: var(--x-ground); }
-  .sentence-grid { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 0.2rem 0.6rem; }
-  .sentence-card { display: grid; grid-template: "name link" 1.5rem "map share" 1rem "map bars" 1.6rem / 2.6rem minmax(0, 1fr); gap: 0 0.3rem; }
-  .sentence-card header { grid-area: name; width: max-content; line-height: 1.5rem; }
-  .sentence-card b { position: static; grid-area: share; font-size: 0.8125rem; line-height: 1rem; }
-  .sentence-card a { position: static; grid-area: link; justify-self: end; }
-  .sentence-card .sentence-map { grid-area: map; }
-  .sentence-card .sentence-bars { grid-area: bars; height: 1.6rem; margin: 0; }
-  .sentence-fan { display: block; order: 1; grid-column: 1 / -1; }
-  .sentence-card.sentence-fan b { position: absolute; top: 0; bottom: auto; right: 0; left: auto; line-height: 1.5rem; }
-  .sentence-fan svg { height: 3.2rem; }
-  .sentence-out { order: 2; grid-column: 1 / -1; }
-  .sentence-out span { display: none; }
-  .sentence-tools > * { flex: 1 1 auto; padding: 0.1rem 0.3rem; }
-  .sentence-tools > .sentence-field { flex-basis: 100%; font-size: 1rem; }
-  .sentence-words { margin-top: 0.2rem; font-size: 0.85rem; }
-  .sentence-words [data-filler="true"] { font-size: inherit; }
-  .sentence-said { margin: 0; font-size: 0.8125rem; }
+  .live-place { display: flex; flex-direction: column; }
+  .sentence-tools { display: contents; }
+  .sentence-tools .sentence-field { flex: none; font-size: 1rem; }
+  .sentence-presets, .sentence-foot { order: 1; }
+  :is(.sentence-presets, .sentence-filler) button { flex: auto; padding: 0.1rem 0.2rem; }
+  .sentence-stage { height: 16rem; margin-bottom: 0; }
+  .sentence-slot small { visibility: hidden; width: 0; }
+  .sentence-words { font-size: 0.8125rem; }
+  .live-place .sentence-words:not(.sentence-turned) span { padding: 0; }
+  .sentence-under { display: block; }
+  .sentence-said { height: 2.4rem; font-size: 0.8125rem; line-height: 1.2rem; }
+  .sentence-grid { grid-template-columns: repeat(3, minmax(0, 1fr)); }
+}
+@media (max-width: 30rem) { figure:has(> [data-live="sentence"]) { padding: 0.4rem 0.5rem 0.5rem; } }
+@media (pointer: coarse) {
+  :is(.sentence-field, .sentence-presets button, .sentence-filler button, .sentence-foot input) { min-height: 2.75rem; }
+  .sentence-slot, .sentence-slot :is(label, a) { height: 2.75rem; box-sizing: border-box; }
+  .sentence-slot.sentence-b :is(label, a) { padding-top: 1.25rem; }
 }
 @media (forced-colors: active) {
-  .sentence-cell, .sentence-marked { fill: CanvasText; }
-  .sentence-marked { fill: Highlight; }
-  .sentence-column { stroke: Highlight; }
-  .sentence-words span { border-color: Canvas; }
-  .sentence-words .sentence-query { border-color: CanvasText; }
-  .sentence-words .sentence-key { border-color: Canvas Canvas Highlight; }
-}`;
-  const MOST = 24, LEVELS = 12, SHADE = (weight) => (1.5 * weight) ** 0.7; // so that small weights are seen
-  const RANGE = { m: [1 / 256, 1], d: 9, depth: 4 }; // of the fan: slopes, words back, logits down
+  .sentence-words button:not([aria-current="true"]) span { border-color: Canvas; }
+  .sentence-words button[aria-pressed="true"] span { border-bottom-color: Highlight; border-left-color: Highlight; }
+}
+@media (prefers-reduced-motion: no-preference) { .sentence-card i { transition: width 0.4s; } }`;
+  const MOST = 24, SIDES = { a: "above", b: "below" };
+  const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
+  const clip = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
+  const percent = (share) => (Number.isNaN(share) ? "no row" : share > 0 && share < 0.005 ? "<1%" : `${(100 * share).toFixed(0)}%`);
+  const SLOT = (side) => `<div class="sentence-slot sentence-${side}"><label><input type="radio" name="sentence-side" value="${side}">${SIDES[side]}: <b></b></label><small></small><a>chapter</a></div>`;
 
+  // In the address: s the sentence, f times ten filler words before its word i, q the word that asks, k the one looked
+  // at, a and b the methods above and below, m the logarithm of ALiBi's slope.
   function Sentence(place, data, make) {
-    const self = { own: [], words: [], query: 0, key: 0, slope: data.slope, added: 0, at: 0 };
-    const cards = new Map();
-
-    // the sentence
-    place.innerHTML = `<style>${STYLE}</style><div class="sentence-tools"><input type="text" class="sentence-field" maxlength="160" spellcheck="false"
-        autocomplete="off" aria-label="The sentence: type your own"><button type="button">ten filler words more</button><button type="button">ten fewer</button></div>
-      <div class="sentence-now"><div class="sentence-words" role="slider" tabindex="0" aria-label="The word that looks" aria-valuemin="1"></div>
-      <div class="sentence-said"><p class="sentence-readout" aria-live="polite"></p><p class="sentence-how">Press a word: it looks. Press a bar: it is looked at.</p></div></div>
-      <div class="sentence-grid"></div>`;
-    const [field, strip, readout, grid] = ["field", "words", "readout", "grid"].map((part) => place.querySelector(`.sentence-${part}`));
-    const [more, fewer] = place.querySelectorAll("button");
+    const self = { ...data.start, side: "a", rows: {} }, cards = new Map(data.methods.map((method) => [method.name, { ...method, card: make("button", "", { type: "button" }) }]));
+    const entry = window.posencExplorables?.get("sentence") || {}; // the player reads and writes the address
+    place.innerHTML = `<style>${STYLE}</style><div class="sentence-tools"><input type="text" class="sentence-field" spellcheck="false" autocomplete="off"
+        aria-label="The sentence: type your own"><div class="sentence-presets"><button type="button" class="sentence-copy"></button></div></div>
+      <div class="sentence-stage"><svg aria-hidden="true"></svg>${SLOT("a")}<div class="sentence-words" role="group"
+        aria-label="The words. Arrow keys left and right: which one asks; up and down: which one it looks at"></div>${SLOT("b")}</div>
+      <div class="sentence-under"><div class="sentence-said" role="status"><p></p><p></p></div>
+        <div class="sentence-filler"><button type="button">ten filler words more</button><button type="button">ten fewer</button></div></div>
+      <p class="sentence-how">Press a card: it goes where the dot is.</p><div class="sentence-grid"></div>
+      <div class="sentence-foot"><label>ALiBi’s slope <input type="range" min="-8" max="0" step="0.25"> <span></span></label><p></p></div>`;
+    const parts = ["field", "stage", "stage svg", "words", "grid", "copy", "foot input", "foot p"].map((part) => place.querySelector(`.sentence-${part}`));
+    const [field, stage, drawing, strip, grid, copy, slope, out] = parts;
+    const [more, fewer] = place.querySelectorAll(".sentence-filler button"), [readout, note] = place.querySelectorAll(".sentence-said p");
+    const tell = (words) => { note.textContent = words || "Press a word: it is looked at. Again: it asks."; };
+    out.textContent = data.left_out;
     const presets = data.presets.map((text) => {
       const button = make("button", "", { type: "button", "aria-label": text });
       button.textContent = `${text.split(" ").slice(0, 2).join(" ")} …`;
-      button.addEventListener("click", () => {
-        field.value = text;
-        read();
-      });
-      more.before(button);
+      button.addEventListener("click", () => type(text));
+      copy.before(button);
       return button;
     });
 
-    function read() {
-      self.own = field.value.split(/\s+/).filter(Boolean).slice(0, MOST);
-      self.added = 0;
-      presets.forEach((button, i) => button.setAttribute("aria-pressed", field.value === data.presets[i]));
-      if (self.own.length) fill(self.own.length - 1);
+    // the sentence
+    function type(text) {
+      const all = text.split(/\s+/).filter(Boolean), used = Math.min(all.length, MOST);
+      if (field.value !== text) field.value = text;
+      if (!used) return tell("Nothing is typed: the last sentence stays.");
+      Object.assign(self, { own: all.slice(0, MOST), f: 0, at: 0, query: used - 1, wish: -1 });
+      lay();
+      tell(all.length > MOST ? `Only the first ${MOST} of ${all.length} words are used.` : used === 1 && "One word has none before it: type a second.");
     }
 
-    // Filler stands before the word that looks: so that word goes on looking, from farther away.
-    function fill(query) {
-      const filler = data.filler.split(" "), own = self.own;
-      self.at = Math.min(self.at, own.length - 1);
-      const between = Array.from({ length: 10 * self.added }, (_, i) => filler[i % 10]);
-      if (!self.added) self.at = query;
-      self.words = [...own.slice(0, self.at), ...between, ...own.slice(self.at)];
-      self.query = self.added ? self.at + between.length : query;
-      self.key = Math.max(0, Math.min(self.key, self.query));
-      more.disabled = self.added > 1;
-      fewer.disabled = !self.added;
-      strip.replaceChildren(...self.words.map((word, i) => {
-        const span = make("span", "", { "data-filler": i >= self.at && i < self.at + between.length });
-        span.textContent = word;
-        return span;
+    // Filler stands before the word that asked: so that word goes on asking, and looking at the same, from farther away.
+    function fill(step) {
+      const [asks, wish] = [self.query, looked()].map((i) => self.words[i].id), where = (id) => self.words.findIndex((word) => word.id === id);
+      if (!self.f) self.at = self.query;
+      self.f += step;
+      lay(() => Object.assign(self, { query: where(asks) < 0 ? self.at + 10 * self.f : where(asks), wish: where(wish) }));
+      tell();
+    }
+
+    function lay(then) {
+      const filler = data.filler.split(" "), own = self.own.map((text, id) => ({ text, id }));
+      self.words = [...own.slice(0, self.at), ...range(10 * self.f, (i) => ({ text: filler[i % filler.length], id: -1 - i })), ...own.slice(self.at)];
+      if (then) then();
+      strip.replaceChildren(...self.words.map(({ text, id }) => {
+        const button = make("button", id < 0 ? "sentence-filled" : "", { type: "button" });
+        button.appendChild(make("span", "", {})).textContent = text;
+        return button;
       }));
-      strip.setAttribute("aria-valuemax", self.words.length);
-      if (self.query) self.key = strongest();
-      compute();
+      [more.disabled, fewer.disabled] = [self.f > 1, !self.f];
+      presets.forEach((button, i) => button.setAttribute("aria-pressed", self.own.join(" ") === data.presets[i]));
+      compute([...cards.keys()]);
     }
 
-    more.addEventListener("click", () => {
-      if (!self.added) self.at = self.query;
-      self.added++;
-      fill(self.query);
-    });
-    fewer.addEventListener("click", () => {
-      self.added--;
-      fill(self.at);
-    });
-    field.addEventListener("input", read);
-
-    // The word before it that is most like the one that looks.
-    function strongest() {
-      const row = rows("nope")[self.query].slice(0, self.query);
-      return row.indexOf(Math.max(...row));
+    function compute(methods) {
+      for (const name of methods) self.rows[name] = weights(data, name, self.words.map(({ text }) => text), 2 ** self.m);
+      fit();
     }
 
-    function rows(method) {
-      const kept = data.weights[self.words.join(" ")];
-      if (kept && (method !== "alibi" || self.slope === data.slope)) {
-        return kept[method].map((row) => [...row, ...new Array(kept[method].length - row.length).fill(0)]);
+    // The word looked at: the one that was pressed, as long as it stands before the one that asks; or else the likest.
+    function looked() {
+      const { query, wish } = self, row = self.rows.nope[query].slice(0, query);
+      return wish >= 0 && wish <= query ? wish : Math.max(0, row.indexOf(Math.max(...row)));
+    }
+
+    const ask = (i) => mark({ query: clamp(i, 0, self.words.length - 1), wish: self.wish === i ? -1 : self.wish });
+    const look = (i) => mark({ wish: clamp(i, 0, self.query) });
+
+    // the picture
+    function fit() {
+      const wide = stage.clientWidth, middle = stage.clientHeight / 2, labels = [...strip.children], spans = labels.map((label) => label.firstChild);
+      if (!wide) return; // not seen yet
+      strip.className = "sentence-words";
+      strip.style.fontSize = "";
+      const sizes = spans.map((span) => Math.max(24, span.offsetWidth + 2)), sum = sizes.reduce((a, b) => a + b, 0), each = wide / labels.length;
+      if (sum > wide) {
+        strip.classList.add("sentence-turned", ...(each < 10 ? ["sentence-tight"] : []));
+        strip.style.fontSize = `${clamp(each - 2, 9, 15)}px`;
       }
-      return weights(data, method, self.words, self.slope);
+      self.columns = sizes.map((size) => (sum > wide ? each : size + (wide - sum) / labels.length));
+      self.x = self.columns.map((column, i) => column / 2 + self.columns.slice(0, i).reduce((a, b) => a + b, 0));
+      self.band = sum > wide ? Math.max(...spans.map((span) => span.offsetHeight)) : 30;
+      const styles = labels.map((_, i) => [self.x[i] - self.columns[i] / 2, self.columns[i], middle - self.band / 2 - 18, self.band + 36]);
+      styles.forEach((style, i) => ["left", "width", "top", "height"].forEach((name, at) => { labels[i].style[name] = `${style[at]}px`; }));
+      mark();
     }
 
-    // the cards
-    const levels = range(LEVELS, (level) => `<path class="sentence-cell" fill-opacity="${(level + 1) / LEVELS}"/>`).join("");
-    for (const { name, title, full, note, page } of data.methods) {
-      const card = make("div", "sentence-card", { title: `${full}: ${note}` });
-      card.innerHTML = `<header></header><small></small>
-        <svg viewBox="0 0 100 100" class="sentence-map" aria-hidden="true"><path class="sentence-ground" d="M0 0V100H100Z"/>${levels}<rect
-          class="sentence-column"/><rect class="sentence-row"/></svg><b></b><a href="${page}">read</a>
-        <svg viewBox="0 0 100 32" preserveAspectRatio="none" class="sentence-bars" aria-hidden="true"><path class="sentence-ground" d="M0 32V31.3H100V32Z"/><path
-          class="sentence-cell"/><path class="sentence-marked"/></svg>`;
-      const part = (selector) => card.querySelector(selector), [map, bars] = card.querySelectorAll("svg");
-      part("header").textContent = title;
-      part("small").textContent = note;
-      part("a").setAttribute("aria-label", `read the chapter: ${full}`);
-      cards.set(name, {
-        name, title, rows: [], share: part("b"), levels: [...map.querySelectorAll(".sentence-cell")], row: part(".sentence-row"),
-        column: part(".sentence-column"), plain: bars.querySelector(".sentence-cell"), marked: part(".sentence-marked"),
+    function arcs(side, most) {
+      const { query, x, band } = self, key = looked(), row = self.rows[self[side]][query], up = side === "a" ? 1 : -1, middle = stage.clientHeight / 2;
+      const foot = middle - up * (band / 2 + 18), room = middle - band / 2 - 50, taken = [], on = (j, said) => (j === key ? said : "");
+      const order = range(query + 1, (j) => j).sort((i, j) => (j === key) - (i === key) || row[j] - row[i]);
+      const lines = order.filter((j) => j < query && row[j] > most / 200).reverse().map((j) => {
+        const far = x[query] - x[j], top = foot - (up * 4 * Math.min(room, far + 8, (0.2 + (0.8 * far) / (x[query] - x[0])) * room)) / 3;
+        return `<path${on(j, ' class="sentence-on"')} stroke-width="${Math.max(0.7, (13 * row[j]) / most)}" d="M${x[query]} ${foot}C${x[query]} ${top} ${x[j]} ${top} ${x[j]} ${foot}"/>`;
       });
-      grid.append(card);
-      if (name === "alibi") grid.append(fan());
-      for (const picture of [map, bars]) follow(picture, picture === map);
-    }
-    const out = make("p", "sentence-out", {});
-    out.innerHTML = "<span>A row for each word that looks, darker where it looks more. The framed row stands below as bars: drag it. </span>";
-    out.append(data.left_out);
-    grid.append(out);
-
-    // Pressing or dragging takes the row as the word that looks; what the pointer is over is the word looked at.
-    function follow(picture, picks) {
-      const point = (event) => {
-        const box = picture.getBoundingClientRect(), n = self.words.length;
-        const at = (share) => Math.max(0, Math.min(n - 1, Math.floor(share * n)));
-        const pressed = picks && (event.type === "pointerdown" || event.buttons & 1);
-        const query = pressed ? at((event.clientY - box.top) / box.height) : self.query;
-        move(query, at((event.clientX - box.left) / box.width));
-      };
-      picture.addEventListener("pointerdown", (event) => {
-        picture.setPointerCapture(event.pointerId);
-        point(event);
+      const shares = order.filter((j) => j === key || row[j] >= 0.005).map((j) => {
+        const text = percent(row[j]), half = 4 * text.length + 2, at = clamp(x[j], half, stage.clientWidth - half);
+        if (taken.some((other) => Math.abs(at - other[0]) < half + other[1])) return "";
+        taken.push([at, half]);
+        return `<text${on(j, ' font-weight="700"')} x="${at}" y="${foot + (up > 0 ? 14 : -5)}">${text}</text>`;
       });
-      picture.addEventListener("pointermove", point);
+      return `<g class="sentence-${side}">${lines.join("")}${shares.join("")}</g>`;
     }
 
-    strip.addEventListener("pointerdown", pick);
-    strip.addEventListener("pointermove", (event) => event.buttons & 1 && pick(event));
-    function pick(event) {
-      const under = document.elementFromPoint(event.clientX, event.clientY), i = [...strip.children].indexOf(under);
-      if (i < 0) return;
-      if (event.type === "pointerdown") strip.setPointerCapture(event.pointerId);
-      move(i, Math.min(self.key, i));
+    function mark(change) {
+      Object.assign(self, change);
+      const { query, words } = self, key = looked(), sides = Object.keys(SIDES), share = (name) => self.rows[name][query][key];
+      const most = Math.max(1e-9, ...sides.flatMap((side) => self.rows[self[side]][query].slice(0, query)).filter((x) => x > 0));
+      drawing.innerHTML = sides.map((side) => arcs(side, most)).join("");
+      [...strip.children].forEach((button, i) => {
+        button.classList.toggle("sentence-later", i > query);
+        for (const [name, value] of [["aria-current", i === query], ["aria-pressed", i === key], ["tabindex", i === query ? 0 : -1]]) button.setAttribute(name, value);
+      });
+      for (const side of sides) {
+        const { full, note: says, page } = cards.get(self[side]);
+        const [dot, name, small, link] = ["input", "b", "small", "a"].map((part) => stage.querySelector(`.sentence-slot.sentence-${side} ${part}`));
+        [dot.checked, name.textContent, small.textContent, link.href] = [side === self.side, full, says, page];
+        link.setAttribute("aria-label", `chapter: ${full}`);
+      }
+      const order = [...cards.keys()].sort((a, b) => (share(b) || 0) - (share(a) || 0)), top = share(order[0]) || 1;
+      for (const [name, { card }] of cards) {
+        const side = sides.find((one) => self[one] === name), [, said, , small] = card.children;
+        card.className = `sentence-card${side ? ` sentence-${side}` : ""}`;
+        card.setAttribute("aria-pressed", Boolean(side));
+        [said.textContent, small.textContent] = [percent(share(name)), SIDES[side] || ""];
+        card.style.setProperty("--share", (share(name) || 0) / top);
+      }
+      rank(order.map((name) => cards.get(name).card));
+      const each = sides.map((side) => `${cards.get(self[side]).title} ${percent(share(self[side]))}`), said = (i) => `“${clip(words[i].text)}”`;
+      readout.textContent = `${said(query)} looks at ${key === query ? "itself" : said(key)}: ${each.join(", ")}`;
+      [slope.value, slope.nextElementSibling.textContent, copy.textContent] = [self.m, +(2 ** self.m).toPrecision(2), "Copy link"];
+      slope.setAttribute("aria-valuetext", slope.nextElementSibling.textContent);
+      clearTimeout(self.timer);
+      if (self.timer !== undefined || changed()) self.timer = setTimeout(() => entry.writeLink?.(), 200);
     }
+
+    // The cards, the largest share first: those that overtake others are seen to.
+    function rank(order) {
+      if (order.every((card, i) => card === grid.children[i])) return;
+      const before = order.map((card) => card.getBoundingClientRect()), held = document.activeElement;
+      order.forEach((card) => card.getAnimations().forEach((animation) => animation.cancel()));
+      grid.append(...order);
+      if (grid.contains(held)) held.focus({ preventScroll: true });
+      if (!matchMedia("(prefers-reduced-motion: reduce)").matches) order.forEach((card, i) => {
+        const now = card.getBoundingClientRect(), from = `translate(${before[i].left - now.left}px, ${before[i].top - now.top}px)`;
+        if (before[i].width) card.animate([{ transform: from }, { transform: "none" }], { duration: 500, easing: "ease-in-out" });
+      });
+    }
+    for (const [name, { card, title, full, note: says }] of cards) {
+      card.title = `${full}: ${says}`;
+      card.innerHTML = "<span></span><b></b><i></i><small></small>";
+      card.firstChild.textContent = title;
+      card.addEventListener("click", () => {
+        const { side } = self, other = side === "a" ? "b" : "a";
+        mark({ [other]: self[other] === name ? self[side] : self[other], [side]: name });
+      });
+    }
+
+    // the address
+    function state() {
+      const { own, f, at, query, a, b, m } = self;
+      return Object.entries({ s: own.join(" "), f, i: f ? at + 1 : 1, q: query + 1, k: looked() + 1, a, b, m }).filter(([name, value]) => value !== data.start[name]);
+    }
+    const link = () => `sentence=${state().map(([name, value]) => `${name}:${encodeURIComponent(value)}`)}`, changed = () => state().length > 0;
+    Object.assign(entry, { ready: () => true, changed, link });
+
+    function set(given) {
+      const wanted = { ...data.start, ...given }, number = (name, low, high) => clamp([wanted[name], data.start[name]].map(Number).find(Number.isFinite), low, high);
+      const whole = (name, low, high) => Math.floor(number(name, low, high));
+      for (const side of ["a", "b"]) self[side] = cards.has(wanted[side]) ? wanted[side] : data.start[side];
+      self.m = number("m", -8, 0);
+      type(wanted.s.trim() || data.start.s);
+      Object.assign(self, { f: whole("f", 0, 2), at: whole("i", 1, self.own.length) - 1 });
+      lay(() => ["query", "wish"].forEach((name, i) => { self[name] = whole("qk"[i], 1, self.words.length) - 1; }));
+    }
+
+    // A word that is pressed, or dragged over: one before the word that asks is looked at, and asks if pressed again.
+    const under = (event) => self.x.filter((x, i) => x - self.columns[i] / 2 <= event.clientX - strip.getBoundingClientRect().left).length - 1;
+    let from = 0, drags = null;
+    strip.addEventListener("pointerdown", (event) => [from, drags] = [under(event), null]);
+    strip.addEventListener("pointermove", (event) => {
+      if (!drags && event.buttons & 1 && under(event) !== from) drags = from >= self.query ? ask : look;
+      if (drags && event.buttons & 1) drags(under(event));
+    });
+    strip.addEventListener("click", (event) => {
+      const i = [...strip.children].indexOf(event.target.closest("button"));
+      if (i >= 0 && !drags) (i > self.query || i === looked() ? ask : look)(i);
+      drags = null;
+    });
     strip.addEventListener("keydown", (event) => {
-      const { query, key } = self, last = self.words.length - 1;
-      const to = {
-        ArrowRight: [query + 1, key], ArrowLeft: [query - 1, key], Home: [0, 0], End: [last, key],
-        ArrowUp: [query, key + 1], ArrowDown: [query, key - 1],
-      }[event.key];
+      const { query, words } = self, key = looked();
+      const to = { ArrowLeft: [ask, query - 1], ArrowRight: [ask, query + 1], Home: [ask, 0], End: [ask, words.length - 1], ArrowUp: [look, key + 1], ArrowDown: [look, key - 1] }[event.key];
       if (!to) return;
       event.preventDefault();
-      move(Math.max(0, Math.min(last, to[0])), to[1]);
+      to[0](to[1]);
+      strip.children[self.query].focus({ preventScroll: true });
     });
-
-    function move(query, key) {
-      key = Math.max(0, Math.min(query, key));
-      if (query === self.query && key === self.key) return;
-      Object.assign(self, { query, key });
-      mark();
-    }
-
-    function compute(only) {
-      for (const card of only ? [cards.get(only)] : cards.values()) {
-        card.rows = rows(card.name);
-        const size = 100 / self.words.length, paths = card.levels.map(() => "");
-        card.rows.forEach((row, i) => row.slice(0, i + 1).forEach((weight, j) => {
-          const level = Math.ceil(SHADE(weight) * LEVELS - 0.5) - 1;
-          if (level >= 0) paths[Math.min(level, LEVELS - 1)] += `M${(j * size).toFixed(2)} ${(i * size).toFixed(2)}h${size.toFixed(2)}v${size.toFixed(2)}h-${size.toFixed(2)}z`;
-        }));
-        card.levels.forEach((path, level) => path.setAttribute("d", paths[level]));
+    stage.addEventListener("change", ({ target }) => { self.side = target.value; });
+    field.addEventListener("input", () => type(field.value));
+    more.addEventListener("click", () => fill(1));
+    fewer.addEventListener("click", () => fill(-1));
+    slope.addEventListener("input", () => {
+      self.m = Number(slope.value);
+      compute(["alibi"]);
+    });
+    copy.addEventListener("click", async () => {
+      const address = `${location.href.split("#")[0]}#${link()}`;
+      try {
+        await navigator.clipboard.writeText(address);
+        copy.textContent = "Copied";
+        tell("Copied: the link opens what you see.");
+      } catch (error) {
+        tell("Copy this: ");
+        const shown = note.appendChild(make("input", "sentence-link", { readonly: "", "aria-label": "The link" }));
+        shown.value = address;
+        shown.select();
       }
-      mark();
-    }
-
-    const percent = (weight) => (Number.isNaN(weight) ? "no row" : weight > 0 && weight < 0.005 ? "<1%" : `${(100 * weight).toFixed(0)}%`);
-
-    function mark() {
-      const { query, key, words } = self, size = 100 / words.length;
-      const bar = (weight, j) => `M${(j + 0.12) * size} 32v${-31 * Math.max(weight, 0.004)}h${0.76 * size}V32z`;
-      for (const card of cards.values()) {
-        const row = card.rows[query], known = !Number.isNaN(row[key]);
-        card.share.textContent = percent(row[key]);
-        card.plain.setAttribute("d", known ? row.slice(0, query + 1).map((weight, j) => (j === key ? "" : bar(weight, j))).join("") : "");
-        card.marked.setAttribute("d", known ? bar(row[key], key) : "");
-        for (const [name, value] of Object.entries({ x: 0, y: query * size, width: (query + 1) * size, height: size })) card.row.setAttribute(name, value);
-        for (const [name, value] of Object.entries({ x: key * size, y: query * size, width: size, height: size })) card.column.setAttribute(name, value);
-      }
-      const named = [...cards.values()].filter((card) => !Number.isNaN(card.rows[query][key])).sort((a, b) => a.rows[query][key] - b.rows[query][key]);
-      const say = (card) => `${percent(card.rows[query][key])} ${card.title}`;
-      readout.textContent = `“${words[query]}” at “${words[key]}”: ${say(named[0])} … ${say(named[named.length - 1])}`;
-      [...strip.children].forEach((span, i) => {
-        span.className = i === query ? "sentence-query" : i > query ? "sentence-later" : i === key ? "sentence-key" : "";
-      });
-      strip.setAttribute("aria-valuenow", query + 1);
-      strip.setAttribute("aria-valuetext", `${words[query]}, word ${query + 1}, at ${words[key]}`);
-    }
-
-    // ALiBi's fan: what each slope takes from the logit, by distance; the line in use can be dragged.
-    function fan() {
-      const at = (m) => (m * RANGE.d > RANGE.depth ? [RANGE.depth / m / RANGE.d, 1] : [1, (m * RANGE.d) / RANGE.depth]);
-      const to = (m) => at(m).map((share, axis) => share * (axis ? 88 : 90) + 5);
-      const box = make("div", "sentence-card sentence-fan", {}), rays = data.slopes.map((m) => `<path class="sentence-ray" d="M5 5L${to(m)}"/>`);
-      box.innerHTML = `<header>ALiBi slope</header><small>drag the line</small><svg viewBox="0 0 100 100" preserveAspectRatio="none" role="slider"
-        tabindex="0" aria-label="ALiBi’s slope" aria-valuemin="${RANGE.m[0]}" aria-valuemax="${RANGE.m[1]}">${rays.join("")}<path
-        class="sentence-slope"/><path class="sentence-rim"/><path class="sentence-dot"/></svg><b></b>`;
-      const drawn = box.querySelector("svg"), [line, rim, dot] = drawn.querySelectorAll("path:not(.sentence-ray)"), value = box.querySelector("b");
-      const set = (m) => {
-        self.slope = Math.max(RANGE.m[0], Math.min(RANGE.m[1], m));
-        line.setAttribute("d", `M5 5L${to(self.slope)}`);
-        for (const round of [rim, dot]) round.setAttribute("d", `M${to(self.slope)}h0`);
-        value.textContent = String(+self.slope.toPrecision(2));
-        drawn.setAttribute("aria-valuenow", self.slope.toPrecision(2));
-        if (cards.get("alibi").rows.length) compute("alibi");
-      };
-      const drag = (event) => {
-        const box = drawn.getBoundingClientRect();
-        const x = (event.clientX - box.left) / box.width - 0.05, y = (event.clientY - box.top) / box.height - 0.05;
-        set(((Math.max(y, 0.001) / 0.88) * RANGE.depth) / ((Math.max(x, 0.02) / 0.9) * RANGE.d));
-      };
-      drawn.addEventListener("pointerdown", (event) => {
-        drawn.setPointerCapture(event.pointerId);
-        drag(event);
-      });
-      drawn.addEventListener("pointermove", (event) => event.buttons & 1 && drag(event));
-      drawn.addEventListener("keydown", (event) => {
-        const step = { ArrowRight: 0.25, ArrowUp: 0.25, ArrowLeft: -0.25, ArrowDown: -0.25 }[event.key];
-        if (!step) return;
-        event.preventDefault();
-        set(self.slope * 2 ** step);
-      });
-      set(data.slope);
-      return box;
-    }
-
-    field.value = data.presets[0];
-    read();
+    });
+    place.addEventListener("set", ({ detail }) => set(detail));
+    set({});
+    new ResizeObserver(fit).observe(stage);
   }
 
   window.posencLive("sentence", Sentence);

@@ -1,7 +1,7 @@
-r"""One sentence, every method: where each word of a sentence looks, one small map a method.
+r"""One sentence, every method: where a word of a sentence looks, as arcs by two methods and as a share by each.
 
 Nothing here is trained. Every word looks for words that share its letters: `content` makes the query and the key of a
-word from its letters alone, the same for all methods, so that only position tells the maps apart. Where a method
+word from its letters alone, the same for all methods, so that only position tells the methods apart. Where a method
 learns its numbers, they are set by hand, and `NOTES` says how.
 """
 
@@ -13,16 +13,15 @@ from torch import Tensor
 
 from posenc import attention, make
 from posenc.bias.alibi import bias as linear_bias
-from posenc.bias.alibi import slopes
 from posenc.encoding import Encoding
 from posenc.lab.titles import TITLES
 from posenc.methods import METHODS, on_text
 
 TITLE = "One sentence, every method: where a word looks"
 ALT = (
-    "A sentence, and for each method a small map of its attention: a row for each word that looks, darker where it "
-    "looks more, with the row of one chosen word drawn as bars. Choose the word, put ten filler words before it, "
-    "drag ALiBi's slope, or type a sentence of your own."
+    "A sentence in a row of words. Arcs lead from the word that asks to each word before it, by one method above the "
+    "words, by another below, thicker where it looks more. A card for each method has its share on the word looked at; "
+    "the largest stands first. Choose both words and both methods, put ten filler words between, or type your own."
 )
 PRESETS = (
     "the cat sat on the mat because it was tired",
@@ -30,11 +29,12 @@ PRESETS = (
     "to be or not to be that is the question",
 )
 FILLER = "so to say as it were you know and then"
+START = {"s": PRESETS[0], "f": 0, "i": 1, "q": 10, "k": 8, "a": "rope", "b": "stickbreaking", "m": -2.0}  # the address
 #: lanes of a head; strengths of what all words share, of the letters, and of what keeps unlike words below zero
 LANES, COMMON, LETTERS, THRESHOLD = 16, 2.7, 2.6, 3.3
 ROWS = 16  # of the learned table
 CLIPPED = (0.0, 0.5, 1.0, 2.0, 0.0)  # Shaw: what is added four and more, three, two, one back, and at the word itself
-SLOPE = 0.25
+SLOPE = 2 ** START["m"]
 #: what a method's card says of its numbers; "set" are those that training would find, set by hand
 NOTES = {
     "nope": "letters alone",
@@ -109,11 +109,8 @@ def encoding(method: str, slope: float) -> Encoding:
     out = make(method, **options).double()
     lane = torch.zeros(LANES, dtype=torch.float64)  # q times this lane is 1, for each word
     lane[-1] = 1 / THRESHOLD
-    steps, none, fires = (
-        torch.arange(8.0, dtype=torch.float64),
-        [[0.0] * LANES],
-        ("bias.widen.bias", "bias.narrow.bias"),
-    )
+    steps, none = torch.arange(8.0, dtype=torch.float64), [[0.0] * LANES]
+    fires = ("bias.widen.bias", "bias.narrow.bias")
     numbers = {
         "learned": {"embed.table": [[0.5 * random(row + 1, at) for at in range(LANES)] for row in range(ROWS)]},
         "shaw": {"bias.keys": [(lane * b * math.sqrt(LANES)).tolist() for b in (*CLIPPED, *CLIPPED[-2::-1])]},
@@ -162,12 +159,6 @@ def weights(method: str, words: list, slope: float = SLOPE) -> Tensor:
     return out
 
 
-def triangle(method: str, words: list) -> list:
-    """The weights as the script takes them: row i holds the weights on the words up to i, rounded."""
-    rows = weights(method, words)
-    return [[round(w, 6) for w in row[: i + 1].tolist()] for i, row in enumerate(rows)]
-
-
 def card(name: str) -> dict:
     """What a method's card says, and where its chapter is, from another page of the book."""
     full = METHODS[name].title
@@ -176,54 +167,56 @@ def card(name: str) -> dict:
 
 
 def data() -> dict:
-    """What the script gets: the presets' weights, and the numbers that its closed forms take from here."""
+    """What the script gets: the sentences, the cards, and the numbers that its closed forms take from here."""
     several = [METHODS[name].title for name in METHODS if name not in on_text()]
     return {
         "presets": PRESETS,
         "filler": FILLER,
+        "start": START,
         "methods": [card(name) for name in on_text()],
-        "weights": {text: {name: triangle(name, text.split()) for name in on_text()} for text in PRESETS},
         "strengths": {"lanes": LANES, "common": COMMON, "letters": LETTERS, "threshold": THRESHOLD},
         "rows": ROWS,
         "clipped": CLIPPED,
-        "slope": SLOPE,
-        "slopes": slopes(8).tolist(),
         "left_out": f"Not here: {', '.join(several)}. Their positions have several coordinates, a word has one.",
     }
 
 
-SHADES = 12
-
-
-def drawn(method: str, words: list, left: float, top: float, side: float) -> list:
-    """One method's map with the last word's row as bars, as pieces of SVG: a path for each shade."""
-    rows, cell, floor = weights(method, words).tolist(), side / len(words), top + side + 38
-    paths, bars = {}, ""
-    for i, row in enumerate(rows):
-        for j, weight in enumerate(row[: i + 1]):
-            shade = round(SHADES * min(1, (1.5 * weight) ** 0.7))
-            at = f"M{left + j * cell:.4g} {top + 6 + i * cell:.4g}h{cell:.3g}v{cell:.3g}h-{cell:.3g}z"
-            paths[shade] = paths.get(shade, "") + at
-    for j, weight in enumerate(rows[-1]):
-        bars += f"M{left + (j + 0.1) * cell:.4g} {floor}v{-40 * weight:.3g}h{0.8 * cell:.3g}V{floor}z"
-    title = escape(SHORT.get(method, METHODS[method].title))
-    return [
-        f'<text x="{left}" y="{top}" font-weight="600">{title}</text>',
-        f'<text x="{left + side}" y="{top}" text-anchor="end">{rows[-1][-3]:.0%}</text>',
-        *(f'<path d="{d}" fill="var(--x-accent)" fill-opacity="{s / SHADES:.2f}"/>' for s, d in paths.items() if s),
-        f'<path d="{bars}" fill="var(--x-accent)"/>',
-        f'<path d="M{left} {floor}h{side}" stroke="currentColor" stroke-opacity="0.4"/>',
-    ]
+def arcs(row: list, xs: list, foot: float, up: int, hue: str, most: float) -> str:
+    """One method's arcs from the last word to each before it, as SVG, with the shares at their ends."""
+    out, key = "", START["k"] - 1  # the word looked at
+    for j in sorted(range(len(row)), key=lambda j: j == key):
+        top = foot - up * 100 * (0.25 + 0.75 * (xs[-1] - xs[j]) / (xs[-1] - xs[0])) * 4 / 3
+        path = f"M{xs[-1]:.0f} {foot}C{xs[-1]:.0f} {top:.0f} {xs[j]:.0f} {top:.0f} {xs[j]:.0f} {foot}"
+        line = f'stroke="{hue}" stroke-width="{12 * row[j] / most:.1f}" stroke-opacity="{1 if j == key else 0.45}"'
+        out += f'<path d="{path}" fill="none" {line}/>' * (j < len(row) - 1)
+        bold = ' font-weight="700"' * (j == key)
+        if row[j] >= 0.005:
+            out += f'<text x="{xs[j]:.0f}" y="{foot + (14 if up > 0 else -4)}"{bold}>{row[j]:.0%}</text>'
+    return f'<g text-anchor="middle" font-size="12">{out}</g>'
 
 
 def picture() -> str:
-    """The first preset before it is touched: the last word looks."""
-    words, wide, tall, columns = PRESETS[0].split(), 120, 174, 8
-    said = f"{PRESETS[0]}: where “{words[-1]}” looks, and how much of it at “{words[-3]}”"
-    pieces = [f'<text x="0" y="14" font-size="14">{escape(said)}</text>']
-    for index, name in enumerate(on_text()):
-        pieces += drawn(name, words, index % columns * wide, 40 + index // columns * tall, wide - 14)
+    """The first sentence before it is touched: its last word asks."""
+    words, key = PRESETS[0].split(), START["k"] - 1
+    sizes = [len(word) + 2 for word in words]
+    xs = [(sum(sizes[:i]) + size / 2) * 480 / sum(sizes) for i, size in enumerate(sizes)]
+    rows = {name: weights(name, words)[-1].tolist() for name in on_text()}
+    ends = ("above", 126, 12, "var(--x-accent)"), ("below", 202, 326, "var(--x-green, #00795c)")
+    sides = dict(zip((START["a"], START["b"]), ends))
+    most, pieces = max(max(rows[name][:-1]) for name in sides), []
+    for name, (side, foot, y, hue) in sides.items():
+        pieces.append(arcs(rows[name], xs, foot, 1 if side == "above" else -1, hue, most))
+        pieces.append(f'<text y="{y}" fill="{hue}" font-weight="600">{side}: {METHODS[name].title}</text>')
+    for i, word in enumerate(words):
+        mark = {len(words) - 1: ' font-weight="700"', key: ' text-decoration="underline"'}.get(i, "")
+        pieces.append(f'<text x="{xs[i]:.0f}" y="169" text-anchor="middle"{mark}>{word}</text>')
+    for i, name in enumerate(sorted(rows, key=lambda name: -rows[name][key])):
+        x, y, share = i % 3 * 163, 356 + i // 3 * 30, rows[name][key]
+        hue = sides[name][3] if name in sides else "var(--x-muted)"
+        pieces.append(f'<text x="{x}" y="{y}">{escape(SHORT.get(name, METHODS[name].title))}</text>')
+        pieces.append(f'<text x="{x + 150}" y="{y}" text-anchor="end">{share:.0%}</text>')
+        pieces.append(f'<rect x="{x}" y="{y + 5}" width="{300 * share:.0f}" height="5" fill="{hue}"/>')
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {columns * wide - 14} {3 * tall + 16}" role="img" '
-        f'aria-label="{escape(ALT)}" fill="currentColor" font-family="inherit" font-size="12">{"".join(pieces)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 520" style="max-height: 36rem" role="img" '
+        f'aria-label="{escape(ALT)}" fill="currentColor" font-family="inherit" font-size="15">{"".join(pieces)}</svg>'
     )

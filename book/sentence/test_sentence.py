@@ -1,4 +1,4 @@
-r"""One sentence, every method: what the page computes is what posenc computes, and one cursor moves all maps."""
+r"""One sentence, every method: what the page computes is what posenc computes, and a link opens what was seen."""
 
 import random
 import re
@@ -24,54 +24,45 @@ def sentences(count=20):
         yield made.sample(words + made.choices(words, k=6), made.randint(1, len(words) + 6))
 
 
-@pytest.fixture(scope="module")
-def page(browser):
-    r"""The figure without the book; `fresh` draws it."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900}, has_touch=True)
-    page.log = Log(page)
-    page.set_content(
-        f"<style>{(STATIC / 'player.css').read_text('utf-8')}</style>"
-        '<figure class="live live-on"><div class="live-place"></div></figure>'
-        f'<script type="application/json" class="live-data">{script_json(sentence.data())}</script>'
+@pytest.fixture
+def fresh(browser, tmp_path):
+    r"""A page with the book's player and the figure as it stands at first."""
+    for source in (STATIC / "player.js", STATIC / "player.css", live_scripts()["sentence"]):
+        target = tmp_path / ("live" if source.parent != STATIC else "") / source.name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(source.read_text("utf-8"), "utf-8")
+    (tmp_path / "page.html").write_text(
+        '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="player.css">'
+        '<script defer src="player.js"></script><figure class="live"><div data-live="sentence">'
+        '<div class="live-still"></div><div class="live-place"></div>'
+        f'<script type="application/json" class="live-data">{script_json(sentence.data())}</script></div></figure>',
+        "utf-8",
     )
-    page.evaluate("""() => {
-        const make = (tag, name, attributes) => {  // as the player's
-            const made = document.createElement(tag);
-            made.className = name;
-            for (const key in attributes) made.setAttribute(key, attributes[key]);
-            return made;
-        };
-        window.posencLive = (name, draw) => {
-            window.drawSentence = () => draw(document.querySelector(".live-place"), data, make);
-        };
-    }""")
-    page.add_script_tag(path=live_scripts()["sentence"])
+    page = browser.new_page(viewport={"width": 900, "height": 900}, has_touch=True, reduced_motion="reduce")
+    page.log = Log(page)
+    page.goto(f"{(tmp_path / 'page.html').as_uri()}#sentence=")
+    page.wait_for_selector(".sentence-card")
     yield page
+    assert page.log.problems == []
     page.close()
 
 
-@pytest.fixture
-def fresh(page):
-    r"""The page with the figure as it stands at first."""
-    page.evaluate("""() => { window.data = JSON.parse(document.querySelector(".live-data").textContent);
-        drawSentence(); }""")
-    return page
-
-
 def shares(page):
-    r"""What the cards say: {title: the weight on the marked word}."""
-    return dict(page.locator(".sentence-card:not(.sentence-fan)").evaluate_all(
-        "(cards) => cards.map((card) => ['header', 'b'].map((part) => card.querySelector(part).textContent))"
+    r"""What the cards say, in their order: {title: the share on the word looked at}."""
+    return dict(page.locator(".sentence-card").evaluate_all(
+        "(cards) => cards.map((card) => ['span', 'b'].map((part) => card.querySelector(part).textContent))"
     ))  # fmt: skip
 
 
-def query(page):
-    return page.locator(".sentence-query").all_inner_texts()
+def marked(page):
+    r"""The word that asks, and the one looked at."""
+    return [page.locator(f".sentence-words [{name}=true]").inner_text() for name in ("aria-current", "aria-pressed")]
 
 
 @pytest.mark.browser
 def test_closed_forms_equal_posenc(fresh):
-    compute = "([words, slope, methods]) => methods.map((m) => posencSentence.weights(data, m, words, slope))"
+    data = 'JSON.parse(document.querySelector(".live-data").textContent)'
+    compute = f"([words, slope, methods]) => methods.map((m) => posencSentence.weights({data}, m, words, slope))"
     for words in sentences():
         slope, methods = 1 / len(words), on_text()
         for method, rows in zip(methods, fresh.evaluate(compute, [words, slope, methods])):
@@ -90,64 +81,73 @@ def test_each_method_has_a_card_or_a_reason_and_the_still_names_them():
 
 
 @pytest.mark.browser
-def test_one_cursor_moves_every_map(fresh):
-    assert query(fresh) == ["tired"]
-    strip = fresh.locator(".sentence-words")
-    strip.focus()
-    strip.press("ArrowLeft")
-    rows = fresh.locator(".sentence-row").evaluate_all("(all) => all.map((r) => r.getAttribute('y'))")
-    assert query(fresh) == ["was"] and set(rows) == {"80"} and "was" in strip.get_attribute("aria-valuetext")
-    strip.get_by_text("mat").tap()
-    assert query(fresh) == ["mat"]
-    box = fresh.locator(".sentence-map").nth(5).bounding_box()
-    fresh.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] * 0.75)
-    assert query(fresh) == ["mat"] and fresh.locator(".sentence-key").inner_text() == "sat"  # hovering reads, only
-    fresh.mouse.down()
-    fresh.mouse.up()
-    assert query(fresh) == ["it"]
-    words = sentence.PRESETS[0].split()
-    wanted = {sentence.SHORT.get(m, METHODS[m].title): sentence.weights(m, words)[7, 2].item() for m in on_text()}
-    for title, share in shares(fresh).items():
+def test_a_word_is_looked_at_and_asks_when_pressed_again(fresh):
+    assert marked(fresh) == ["tired", "it"]
+    words = fresh.locator(".sentence-words button")
+    words.nth(7).press("ArrowLeft")
+    assert marked(fresh) == ["was", "it"] and words.nth(8).evaluate("(word) => word === document.activeElement")
+    words.nth(8).press("ArrowDown")
+    assert marked(fresh) == ["was", "because"]
+    words.nth(7).tap()
+    words.nth(7).tap()
+    assert marked(fresh)[0] == "it"
+    words.nth(1).tap()
+    assert marked(fresh) == ["it", "cat"]
+    words, said = sentence.PRESETS[0].split(), shares(fresh)
+    wanted = {sentence.SHORT.get(m, METHODS[m].title): sentence.weights(m, words)[7, 1].item() for m in on_text()}
+    assert [wanted[title] for title in said] == pytest.approx(sorted(wanted.values(), reverse=True), abs=1e-4)
+    for title, share in said.items():
         assert share == "<1%" or abs(int(share[:-1]) - 100 * wanted[title]) < 0.51, title
 
 
 @pytest.mark.browser
-def test_filler_comes_before_the_word_that_looks(fresh):
-    before = shares(fresh)
+def test_filler_keeps_both_words_and_the_height(fresh):
+    fresh.locator(".sentence-words button").nth(5).click()
+    figure, before, place = fresh.locator("figure"), shares(fresh), fresh.locator(".sentence-words button").nth(5)
+    tall = figure.bounding_box()["height"]
     fresh.get_by_text("ten filler words more").click()
-    assert query(fresh) == ["tired"] and fresh.locator(".sentence-key").inner_text() == "it"
     after = shares(fresh)
-    assert after["Learned"] == "no row"  # the table has 16
+    assert marked(fresh) == ["tired", "mat"] and place.get_attribute("aria-pressed") == "true"
+    assert after["Learned"] == "no row" and [*after][-1] == "Learned"  # the table has 16
     words = [*sentence.PRESETS[0].split()[:-1], *sentence.FILLER.split(), "tired"]
-    assert after["RoPE"] == f"{sentence.weights('rope', words)[-1, 7]:.0%}" != before["RoPE"]
-    fresh.get_by_text("ten fewer").click()
+    assert after["RSE"] == f"{sentence.weights('rse', words)[-1, 5]:.0%}" and [*after] != [*before]
+    fresh.get_by_label("type your own").fill("word " * 31)
+    assert "first 24 of 31" in fresh.get_by_role("status").inner_text()
+    fresh.get_by_text("ten filler words more").click()
+    assert figure.bounding_box()["height"] == tall
+    fresh.get_by_role("button", name=sentence.PRESETS[0]).click()
+    fresh.locator(".sentence-words button").nth(5).click()
     assert shares(fresh) == before
 
 
 @pytest.mark.browser
-def test_the_fan_moves_alibi_alone(fresh):
-    before, fan = shares(fresh), fresh.locator(".sentence-fan svg")
-    box = fan.bounding_box()
-    fresh.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    fresh.mouse.down()
-    fresh.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.9, steps=4)
-    fresh.mouse.up()
-    after, slope = shares(fresh), float(fan.get_attribute("aria-valuenow"))
-    assert slope > 2 * sentence.SLOPE and {title for title in before if before[title] != after[title]} == {"ALiBi"}
-    fan.focus()
-    fan.press("ArrowLeft")
-    assert float(fan.get_attribute("aria-valuenow")) < slope
+def test_the_slope_moves_alibi_alone(fresh):
+    before = shares(fresh)
+    fresh.get_by_role("slider").press("End")
+    after = shares(fresh)
+    assert {title for title in before if before[title] != after[title]} == {"ALiBi"}
 
 
 @pytest.mark.browser
-def test_a_sentence_of_ones_own_and_back_to_a_preset(fresh):
+def test_a_copied_link_opens_what_was_seen(fresh):
     field = fresh.get_by_label("type your own")
-    field.fill("Äpfel und birnen und <b>äpfel</b>")
-    assert query(fresh) == ["<b>äpfel</b>"]
     field.fill("one")
     assert shares(fresh)["NoPE"] == "100%" and shares(fresh)["Stick"] == "0%"  # a stick skips the word itself
     field.fill("   ")
-    assert query(fresh) == ["one"]  # nothing typed changes nothing
-    assert fresh.locator("[aria-pressed=true]").count() == 0
-    fresh.get_by_role("button", name=sentence.PRESETS[1]).click()
-    assert field.input_value() == sentence.PRESETS[1] and fresh.log.problems == []
+    assert marked(fresh) == ["one", "one"]  # nothing typed changes nothing
+    field.fill("Äpfel, und: birnen & <b>äpfel</b> =")
+    fresh.locator(".sentence-card", has_text="ALiBi").click()
+    fresh.get_by_label("below: ").check()
+    fresh.locator(".sentence-card", has_text="ALiBi").click()  # it goes below, and what was below goes above
+    fresh.get_by_text("ten filler words more").click()
+    fresh.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    fresh.get_by_text("Copy link").click()
+    link, seen = fresh.get_by_label("The link").input_value(), fresh.locator(".sentence-stage").inner_text()
+    assert "above: Stick-breaking" in seen and "below: ALiBi" in seen
+    fresh.wait_for_url(link)  # the player has written it
+    said, both = shares(fresh), marked(fresh)
+    fresh.goto("about:blank")
+    fresh.goto(link)
+    fresh.wait_for_selector(".sentence-card")
+    fresh.wait_for_function("(seen) => document.querySelector('.sentence-stage').innerText === seen", arg=seen)
+    assert shares(fresh) == said and marked(fresh) == both

@@ -827,7 +827,7 @@
     const self = {
       id: name, figure, ready: () => false, redraw: () => repaint && repaint(),
       set: (state) => place.dispatchEvent(new CustomEvent("set", { detail: state })),
-      start,
+      start, writeLink,
     };
     function start() {
       const again = (error) => { started = null; throw error; };
