@@ -1,7 +1,10 @@
 r"""Tables of the frozen ablations, for the chapters on methods that have several parts."""
 
-from posenc.lab.experiments import load_results, mean_and_spread, verdict
-from posenc.lab.write import signed_pm, table
+import numpy
+
+from posenc.lab.experiments import Interval, interval, load_results, mean_and_spread, verdict
+from posenc.lab.explore.parts import signed
+from posenc.lab.write import table
 
 TEXT = load_results("ablation_text")
 NEEDLE = load_results("ablation_needle")
@@ -13,10 +16,20 @@ def ends() -> tuple[str, str]:
     return str(lengths[0]), str(lengths[-1])
 
 
-def beside(arm: str, column: str, other: str = "rope") -> tuple[float, float]:
-    r"""The loss of an arm less another's with the same seed: mean and standard deviation over seeds."""
-    ours, theirs = (TEXT["methods"][name]["scores"][column] for name in (arm, other))
-    return mean_and_spread([x - y for x, y in zip(ours, theirs, strict=True)])
+def beside(arm: str, column: str, other: str = "rope") -> Interval:
+    r"""The loss of an arm less another's with the same seed: its mean and 95% interval, windows drawn anew included."""
+    return interval(TEXT | {"contrast": [None, column], "against": other}, arm)
+
+
+def in_words(arm: str, column: str, other: str = "rope") -> str:
+    r"""`beside` as "−0.012 (−0.020 to −0.004)"."""
+    middle, low, high = (signed(value, 3) for value in beside(arm, column, other)[:3])
+    return f"{middle} ({low} to {high})"
+
+
+def learned(arm: str, name: str) -> numpy.ndarray:
+    r"""What an arm's own numbers have become, of each seed and layer: [seeds, layers, numbers]."""
+    return numpy.array([own[name] for own in TEXT["methods"][arm]["own"]])
 
 
 def predicted(results: dict, arm: str) -> str:
@@ -24,13 +37,10 @@ def predicted(results: dict, arm: str) -> str:
     return f"{results['claims'][arm]}: {verdict(results, arm).outcome}"
 
 
-def text_table(arms: dict[str, str], digits: int = 2):
+def text_table(arms: dict[str, str]):
     r"""A row for each {arm: words}: loss beside RoPE's, as trained and at the longest test, and what was predicted."""
     first, last = ends()
-    rows = []
-    for arm, words in arms.items():
-        near, far = (signed_pm(*beside(arm, column), digits) for column in (first, last))
-        rows.append([words, near, predicted(TEXT, arm), far])
+    rows = [[words, in_words(arm, first), predicted(TEXT, arm), in_words(arm, last)] for arm, words in arms.items()]
     return table(["arm", f"beside RoPE, {first} characters", "predicted", f"beside RoPE, {last}"], rows)
 
 

@@ -3,6 +3,7 @@ r"""What the RSE chapter computes behind its prose: a picture of the stick, and 
 import functools
 import math
 
+import numpy
 import torch
 
 import posenc
@@ -133,6 +134,31 @@ def card_figure(keys: int = 128):
         axes.set(title=rf"$\lambda$ = {rate:g}", xlabel="key", xlim=(-2, keys), ylim=(0, None))
     panels[0].set_ylabel("weight")
     return finish(figure)
+
+
+def parts_numbers() -> dict[str, str]:
+    r"""What the text says of the parts: an arm beside another, as trained and at the longest; trials of its rate."""
+    first, last = ablation.ends()
+    pairs = [("rse_penalty", "rope"), ("rse_softmax", "rope"), ("rse_softmax", "rse_penalty"), ("rse", "rope")]
+    pairs += [("rse_recent", "rse"), ("rse", "rse_penalty"), ("stickbreaking", "rse_recent"), ("rse_stick", "nope")]
+    words = {}
+    for arm, other in pairs:
+        for end, at in (("near", first), ("far", last)):
+            words[f"{arm}_{other}_{end}"] = ablation.in_words(arm, at, other)
+    trials = load_results("rates_ablation_text")["arms"]["rse_penalty"]["trials"]
+    best = min(trials, key=lambda trial: trial["mean"])["lr"]
+    slow, fast = (min(t["mean"] for t in trials if (t["lr"], t["own"]) == (best, own)) for own in (1, 10))
+    return words | {"slow": f"{slow:.2f}", "fast": f"{fast:.2f}"}
+
+
+def learned_table():
+    r"""What lambda becomes in each layer: of each arm that has one, the mean over seeds and the least and greatest."""
+    rows = []
+    for arm in ("rse_penalty", "rse_softmax", "rse", "rse_recent"):
+        rates = numpy.log1p(numpy.exp(ablation.learned(arm, "bias.raw")[..., 0]))  # [seeds, layers]
+        cells = [f"{own.mean():.2g} ({own.min():.2g} to {own.max():.2g})" for own in rates.T]
+        rows.append([ARMS[arm], *cells])
+    return table(["arm", *(f"layer {n + 1}" for n in range(len(rows[0]) - 1))], rows)
 
 
 def predictions():
