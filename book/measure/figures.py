@@ -69,7 +69,7 @@ def _distance_keys(method, keys, gap):
         xaxis=ticks | dict(title=dict(text="unseen gap"), ticktext=[str(d) for d in REACH], domain=[0, 0.56]),
         yaxis=ticks | dict(title=dict(text="keys"), ticktext=[str(k) for k in TRAINED]),
         xaxis2=axis(0, 2, "added, nats", domain=[0.74, 0.95], anchor="y2", tickvals=[0, 1, 2]),
-        yaxis2=dict(anchor="x2", autorange="reversed", ticks=""),
+        yaxis2=axis(len(beside) - 0.4, -0.6, anchor="x2", type="category", ticks=""),
         meta=dict(phone=phone),
     )
     return dict(data=data, layout=layout), {"said": said[n][g]}
