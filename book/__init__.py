@@ -65,6 +65,7 @@ def load_live(name: str) -> ModuleType:
         TITLE, ALT      one line; one or two sentences on what it shows and what to do with it
         data()          what the script gets: plain JSON, computed by `posenc`
         picture()       an SVG of how it stands before it is touched, as text: seen before, without scripts and in print
+        EAGER           if True, the page itself brings the script, which then draws before the reader stirs
         SHOWN           if a `{predict}` box may set it: {name: (lowest, highest value)}; `place` then gets an event
                         "set", whose `detail` is {name: value}
 

@@ -71,7 +71,7 @@ POLICY = (
 def link(app: Sphinx, pagename, templatename, context, doctree) -> None:
     r"""Have a page link the bundles in place of everything that themes and extensions asked for."""
     body = context.get("body") or ""
-    player = [file for file in context["script_files"] if "player.js" in str(file.filename)]
+    player = [file for file in context["script_files"] if "explore/" in str(file.filename)]
     search = SEARCH if pagename == "search" else []
     styles = ["book.css", "math.css"] if "<math" in body else ["book.css"]
     context["css_files"] = [_CascadingStyleSheet(f"_static/{name}") for name in styles]

@@ -5,14 +5,14 @@ r"""The `explorable` directive: a figure with sliders that works without a kerne
 
 evaluates `rotation_invariance` of book/rope/figures.py at every state when the page is read, writes the states to
 `_static/explore/` beside the player, and puts the committed picture where the plot will be. Its label is
-`fig-rope-rotation-invariance` in the chapter rope, and `fig-<page>-rope-rotation-invariance` on another page; `:name:`
-gives it another.
+`fig-rope-rotation-invariance`; `:name:` gives it another.
 
 Each explorable also gets a page of its own, `embed/rope.rotation_invariance.html`, for frames on other sites: the same
 figure and player, no theme, relative paths only. Its content policy and its one inline script are those of the book's
 pages (bundle.py).
 """
 
+import re
 import shutil
 from pathlib import Path
 
@@ -64,9 +64,7 @@ class ExplorableDirective(SphinxDirective):
         figure += nodes.caption("", "", nodes.Text(shown.title))
         alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure alone</a>'
         figure += legend(shown.alt, alone)
-        page, chapter = self.env.docname.removesuffix("/index").split("/")[-1], shown.id.split(".")[0]
-        label = shown.id if page == chapter else f"{page}-{shown.id}"  # the chapter's own figure has the short label
-        self.options.setdefault("name", f"fig-{label}".replace(".", "-").replace("_", "-"))
+        self.options.setdefault("name", f"fig-{shown.id}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
         embedded = dict(id=shown.id, anchor=figure["ids"][0], title=shown.title, alt=shown.alt, body=body)
         self.env.metadata[self.env.docname].setdefault("explorables", {})[name] = embedded
@@ -74,19 +72,20 @@ class ExplorableDirective(SphinxDirective):
 
 
 class LiveDirective(SphinxDirective):
-    r"""`{live} <name>`: a figure of a chapter, which a script of its own draws. Its label is `fig-<name>`.
+    r"""`{live} <name>`: a figure of a chapter, which a script of its own draws. Its label is `fig-<name>`, or `:name:`.
 
     Words after the name go to its `data` and `picture`: `{live} draw_loss alibi`, whose label is `fig-draw-loss-alibi`.
     """
 
     required_arguments = 1
     optional_arguments = 1
+    option_spec = {"name": str}
 
     def run(self) -> list[nodes.Node]:
         from posenc.chapters import load_live
         from posenc.lab.explore.page import script_json
 
-        for pattern in ("posenc/**/*.py", "book/[a-z]*/[!t]*.py", "results/*.json"):
+        for pattern in ("posenc/**/*.py", "book/[a-z]*/[!t]*.[pch]*", "results/*.json"):
             for path in ROOT.glob(pattern):
                 self.env.note_dependency(str(path))
         name, *more = self.arguments
@@ -97,12 +96,13 @@ class LiveDirective(SphinxDirective):
             raise self.error(str(error)) from error
         figure = nodes.figure(classes=["live"], shows=name)
         self.set_source_info(figure)
-        body = f'<div data-live="{name}"><div class="live-still">{picture}</div><div class="live-place"></div>'
+        eager = " data-eager" if getattr(shown, "EAGER", False) else ""
+        body = f'<div data-live="{name}"{eager}><div class="live-still">{picture}</div><div class="live-place"></div>'
         body += f'<script type="application/json" class="live-data">{script_json(data)}</script></div>'
         figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(shown.TITLE))
         figure += legend(shown.ALT)
-        self.options["name"] = f"fig-{'-'.join(self.arguments)}".replace("_", "-")
+        self.options.setdefault("name", f"fig-{'-'.join(self.arguments)}".replace("_", "-"))
         self.add_name(figure)
         return [figure]
 
@@ -129,6 +129,8 @@ def add_player(app: Sphinx, pagename, templatename, context, doctree) -> None:
         body = body.replace(mark, context["pathto"](folder, resource=True))
     context["body"] = body
     app.add_js_file("explore/player.js", loading_method="defer", priority=600)
+    for name in re.findall(r'data-live="(\w+)" data-eager', body):
+        app.add_js_file(f"explore/live/{name}.js", loading_method="defer", priority=601)
     app.add_css_file("explore/player.css")
 
 
@@ -146,16 +148,6 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
     write_embeds(app, Path(app.outdir))
 
 
-def chosen(figures: dict) -> dict:
-    r"""{id: (page, figure)}, from its own chapter where several pages show it."""
-    out = {}
-    for page, files in sorted(figures.items()):
-        for shown in files.values():
-            if shown["id"] not in out or page.removesuffix("/index").split("/")[-1] == shown["id"].split(".")[0]:
-                out[shown["id"]] = page, shown
-    return out
-
-
 def write_embeds(app: Sphinx, out: Path) -> None:
     r"""Write `embed/<id>.html` for each explorable, and delete those of explorables that are gone."""
     folder = out / "embed"
@@ -163,7 +155,7 @@ def write_embeds(app: Sphinx, out: Path) -> None:
     static = out / "_static" / "explore"
     version = {kind: short((static / f"player.{kind}").read_bytes())[:10] for kind in ("js", "css")}
     template = jinja2.Template(EMBED.read_text("utf-8"), autoescape=True, keep_trailing_newline=True)
-    wanted = chosen(all_figures(app.env))
+    wanted = {shown["id"]: (page, shown) for page, files in all_figures(app.env).items() for shown in files.values()}
     for path in folder.glob("*.html"):
         if path.stem not in wanted:
             path.unlink()

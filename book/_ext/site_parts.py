@@ -226,9 +226,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     folders = (name.removesuffix("/index") for name in app.env.found_docs if name.endswith("/index"))
     moved = {f"{name}.html": f"{name.split('/')[-1]}/index.html" for name in folders}
     for id in (path.stem for path in (out / "embed").glob("*.*.html")):
-        if id == "intro.two_hands" or id.endswith(".longer"):
-            old = "clock.two_hands" if id.startswith("intro") else f"learn.{id.split('.')[0]}"
-            moved[f"embed/{old}.html"] = f"{id}.html"
+        if id.endswith(".longer"):
+            moved[f"embed/learn.{id.split('.')[0]}.html"] = f"{id}.html"
+    moved |= {f"embed/{old}.two_hands.html": "../book/intro/index.html#fig-clock" for old in ("clock", "intro")}
     template = jinja2.Template(MOVED.read_text("utf-8"), keep_trailing_newline=True)
     for old, to in moved.items():
         (out / old).write_text(template.render(to=to), "utf-8")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import posenc
+from posenc.chapters.intro import clock
 from posenc.chapters.intro import facts as intro
-from posenc.chapters.intro.figures import BASE, PAIRS, hands, two_hands
 from posenc.chapters.teachers import facts as teachers
 from posenc.lab.titles import TITLES
 from posenc.lab.write import ROOT
@@ -32,29 +32,24 @@ def test_the_map_names_each_chapter_once_and_first_what_others_need():
         assert set(teachers.book()[name].needs) <= set(teachers.FIRST[:place]), name
 
 
-def drawn(m, n, shift=0):
-    return two_hands.evaluate(dict(m=m, n=n, shift=shift))
+SCORES = """(state) => { if (state) posencExplorables.get('clock').set(state);
+    return JSON.parse(document.querySelector('.live-place').dataset.scores); }"""
 
 
-def scores_of_attention(m, places):
-    r"""q . k for a query at m and keys at these places, as `posenc.attention` weighs them, up to a common number."""
-    q, k = (hands(which, 0).reshape(1, 1, 1, -1) for which in (0, 1))
-    k = k.expand(1, 1, len(places), -1)
-    encoding = posenc.make("rope", head_dim=2 * PAIRS, base=BASE)
-    at = dict(pos_q=torch.tensor([m]), pos_k=torch.tensor(places))
-    _, weights = posenc.attention(q, k, k, encoding, **at, scale=1.0, return_weights=True)
-    return weights.flatten().log()
-
-
-@pytest.mark.parametrize("m, shift", [(3, 0), (11, 0), (0, 7), (3, 12)])
-def test_the_bars_add_up_to_the_score_of_attention(m, shift):
-    places = list(range(12))
-    sums = []
-    for n in places:
-        figure = drawn(m, n, shift)
-        bars = figure["score of each pair"]["y"]
-        assert len(bars) == PAIRS and bars.sum() == pytest.approx(figure["score"]["y"][0])
-        np.testing.assert_allclose(figure["score of each pair"]["base"][1:], bars.cumsum()[:-1], atol=1e-12)
-        sums.append(figure["score"]["y"][0])
-    expected = scores_of_attention(m + shift, [n + shift for n in places])
-    np.testing.assert_allclose(np.diff(sums), expected.diff(), atol=1e-6)
+@pytest.mark.browser
+def test_the_clock_takes_the_first_drag_and_its_sum_is_attention_s(base, open_page):
+    page = open_page(base + "index.html")  # where nothing stirs
+    assert page.locator(".live-on .live-place").inner_html() == clock.STILL.read_text("utf-8"), "run `make screenshot`"
+    bracket, before = page.locator(".clock-wide [role=slider]").first, page.evaluate(SCORES)
+    bracket.locator("> rect").hover()
+    page.mouse.down()
+    page.mouse.move(2000, 100)
+    assert bracket.get_attribute("aria-valuenow") == "19" and page.evaluate(SCORES) == pytest.approx(before)
+    sizes = zip(clock.LENGTHS, clock.PHASES)
+    q, k = (size * torch.stack((p.cos(), p.sin()), -1).view(1, 1, 1, -1).expand(-1, -1, 3, -1) for size, p in sizes)
+    encoding = posenc.make("rope", head_dim=2 * clock.PAIRS, base=clock.BASE)
+    for m, places in [(5, [1, 4, 23]), (0, [23, 11, 1]), (23, [0, 12, 22])]:
+        at = dict(pos_q=torch.tensor([m]), pos_k=torch.tensor(places))
+        _, weights = posenc.attention(q[:, :, :1], k, k, encoding, **at, scale=1.0, return_weights=True)
+        sums = [sum(page.evaluate(SCORES, dict(m=m, n=n))) for n in places]
+        np.testing.assert_allclose(np.diff(sums), weights.flatten().log().diff(), atol=1e-6)

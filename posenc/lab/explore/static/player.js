@@ -830,8 +830,8 @@
       start, writeLink,
     };
     function start() {
-      const again = (error) => { started = null; throw error; };
-      return (started = started || until(load(`${home}live/${name}.js`).then(draw)).catch(again));
+      const again = (error) => { started = null; throw error; }, there = scripts[name] && Promise.resolve();
+      return (started = started || until((there || load(`${home}live/${name}.js`)).then(draw)).catch(again));
     }
     function draw() {
       figure.classList.add("live-on");
@@ -872,7 +872,10 @@
   }
 
   window.posencExplorable = (id, record) => { states[id] = record; };
-  window.posencLive = (name, draw) => { scripts[name] = draw; };
+  window.posencLive = (name, draw) => {
+    scripts[name] = draw;
+    list.filter((e) => e.id === name).forEach(wakeUp); // a script that the page itself brings waits for nobody
+  };
   window.posencExplorables = { list, render, notebook, idle, get: (id) => list.find((e) => e.id === id) };
 
   function begin() {
