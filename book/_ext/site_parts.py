@@ -225,9 +225,6 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     (out / "404.html").write_text(page, "utf-8")
     folders = (name.removesuffix("/index") for name in app.env.found_docs if name.endswith("/index"))
     moved = {f"{name}.html": f"{name.split('/')[-1]}/index.html" for name in folders}
-    for id in (path.stem for path in (out / "embed").glob("*.*.html")):
-        if id.endswith(".longer"):
-            moved[f"embed/learn.{id.split('.')[0]}.html"] = f"{id}.html"
     moved |= {f"embed/{old}.two_hands.html": "../book/intro/index.html#fig-clock" for old in ("clock", "intro")}
     template = jinja2.Template(MOVED.read_text("utf-8"), keep_trailing_newline=True)
     for old, to in moved.items():
