@@ -131,7 +131,7 @@ posencLive("draw_loss", function (place, data) {
     return out + (shown ? others() : "");
   }
 
-  const line_ = (points, color, dash = "", wide = 3) => `<path d="${path(points)}" fill="none" stroke="${color}" stroke-width="${wide}" stroke-dasharray="${dash}"/>`;
+  const stroke = (points, color, dash = "", wide = 3) => `<path d="${path(points)}" fill="none" stroke="${color}" stroke-width="${wide}" stroke-dasharray="${dash}"/>`;
   const marks = (points, color, shape) => points.map(([n, loss]) => shape(x(n), y(loss), color)).join("");
   const square = (px, py, color) => `<rect x="${px - 4.5}" y="${py - 4.5}" width="9" height="9" fill="${color}"/>`;
   const ring = (px, py, color) => `<circle cx="${px}" cy="${py}" r="5.5" fill="none" stroke="${color}" stroke-width="2"/>`;
@@ -139,15 +139,15 @@ posencLive("draw_loss", function (place, data) {
 
   // What was measured: solid, squares, a bar of one standard deviation each side; cut: dashed, rings; another method: diamonds.
   function measured() {
-    let out = line_(data.measured, BLUE);
+    let out = stroke(data.measured, BLUE);
     for (const [n, mean, spread] of beyond) {
       out += ruler(x(n), y(mean - spread), x(n), y(mean + spread), `stroke="${BLUE}" stroke-width="7" stroke-opacity="0.45"`);
     }
     out += marks(beyond, BLUE, square);
-    if (cut) out += line_(data.cut, PURPLE, "7 4", 2.5) + marks(data.cut, PURPLE, ring);
+    if (cut) out += stroke(data.cut, PURPLE, "7 4", 2.5) + marks(data.cut, PURPLE, ring);
     if (other < 0) return out;
     const [name, points] = data.others[other], [n, loss] = points[points.length - 2];
-    return out + line_(points, GREEN, "2 3") + marks(points, GREEN, diamond) + text(x(n), y(loss) - 10, name, "middle", "draw-green");
+    return out + stroke(points, GREEN, "2 3") + marks(points, GREEN, diamond) + text(x(n), y(loss) - 10, name, "middle", "draw-green");
   }
 
   // The other methods' curves, to touch.
@@ -183,8 +183,8 @@ posencLive("draw_loss", function (place, data) {
   }
 
   // Another method beside this one, none for -1; with attention cut or not.
-  function touch(i, cut_ = cut) {
-    [other, cut] = [i, cut_];
+  function touch(i, on = cut) {
+    [other, cut] = [i, on];
     chooser.value = i;
     cutter.setAttribute("aria-pressed", cut);
     if (shown) said.textContent = verdict() + beside(); else said.innerHTML = ASK;

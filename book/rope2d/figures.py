@@ -142,7 +142,7 @@ def _photo(asked, coordinates, row, column):
         held("its middle", corner[0] + size / 2, corner[1] + size / 2, "sky", "circle", 12),
         held("corner of a patch", *[PIXELS - size - 0.5] * 2, "green", "square", 11),
     ]
-    bare = dict(showgrid=False, zeroline=False, showticklabels=False, constrain="domain")
+    bare = dict(showgrid=False, zeroline=False, showticklabels=False, ticks="", constrain="domain")
     layout = dict(height=470, margin=dict(l=8, r=8, t=34, b=8))
     layout |= dict(
         xaxis=axis(-1.5, PIXELS + 0.5, **bare), yaxis=axis(PIXELS + 0.5, -1.5, scaleanchor="x", **bare)

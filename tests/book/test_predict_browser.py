@@ -3,6 +3,8 @@ r"""A `{predict}` box, a figure that waits for its answer, and one that the read
 import pytest
 from tiny_site import build
 
+from posenc.chapters.rope import draw_loss
+
 pytestmark = pytest.mark.browser
 
 PAGE = """# A page
@@ -135,3 +137,15 @@ def test_the_answer_is_shown_by_the_figure_s_button_or_its_address_and_the_keybo
     named = open_page(f"{site}#scaling.angles=factor:8")
     named.evaluate(START)
     assert not is_missing(named) and named.evaluate("posencExplorables.get('scaling.angles').state().factor") == 8
+
+
+def test_a_loss_is_drawn_then_seen_cut_and_beside_another_method(page):
+    live, last = page.locator("figure.live"), draw_loss.data("rope")
+    page.evaluate("posencExplorables.get('draw_loss').start()")
+    live.get_by_role("slider").last.press("Home")
+    live.get_by_role("button", name="Show what happened").click()
+    assert "you drew 1.0" in live.get_by_role("status").inner_text()
+    live.get_by_role("button", name="Cut to").click()
+    live.get_by_label("beside").select_option("ALiBi")
+    said, (_, alibi) = live.get_by_role("status").inner_text(), next(row for row in last["others"] if row[0] == "ALiBi")
+    assert f"Cut, it is {last['cut'][-1][1]:.2f} at 512. ALiBi: {alibi[-1][1]:.2f} at 512." in said
