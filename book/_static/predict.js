@@ -1,8 +1,8 @@
-// The answers of a `{predict}` box become buttons. A press marks the reader's answer and the right one, then the figure
-// that the box names takes the state that shows it, and only then the fold with the reason opens. The page stays where it
-// is: where the figure is not all in view, a button below the reason leads to it. On a phone, which holds one of the two,
-// the fold stays closed and the button stands in its place. From a figure that waits the answer is missing until then, or
-// until its own button is pressed; its static picture, which has it, predict.css hides from the first paint on.
+// The answers of a `{predict}` box become buttons. A press marks the reader's answer and the right one, and the figure
+// that the box names takes the state that shows it. The page stays where it is, and so does the figure: the fold with the
+// reason stays closed, and where the figure is not all in view, a button leads to it. Without a figure the fold opens.
+// From a figure that waits the answer is missing until then, or until its own button is pressed; its static picture,
+// which has it, predict.css hides from the first paint on.
 (function () {
   "use strict";
   const make = (tag, name) => Object.assign(document.createElement(tag), { className: name });
@@ -14,30 +14,24 @@
     return copy.textContent.trim().replace(/[.!]$/, "");
   }
 
-  const narrow = window.matchMedia("(max-width: 30rem)");
+  const waits = "explorable-waits";
 
   async function answerBelow({ show, state }) {
     const figure = window.posencExplorables && posencExplorables.get(show);
     if (!figure) return null;
     await figure.start();
+    figure.figure.classList.remove(waits);
     figure.set(JSON.parse(state));
-    uncover(figure.figure);
-    await wait(600); // the figure first, the words after it
     return figure.figure;
-  }
-
-  const waits = "explorable-waits";
-  function uncover(figure) {
-    figure.classList.remove(waits);
-    posencExplorables.get(figure.querySelector("[data-explorable]").dataset.explorable).redraw();
   }
 
   for (const figure of document.querySelectorAll(`.${waits}`)) {
     const asks = make("div", "explorable-asks explorable-tools"), button = make("button", "");
     asks.append("The answer is missing here.", button);
     Object.assign(button, { type: "button", textContent: "Show it" });
-    button.addEventListener("click", () => {
-      uncover(figure);
+    const { explorable } = figure.querySelector("[data-explorable]").dataset;
+    button.addEventListener("click", async () => {
+      await answerBelow(document.querySelector(`[data-show="${explorable}"]`).dataset);
       figure.querySelector(".explorable-controls :is([type=range], :checked, button):enabled").focus({ preventScroll: true });
     });
     figure.querySelector(".explorable-view").prepend(asks);
@@ -79,18 +73,16 @@
       mark(buttons[right], "true", mine === right ? "✓ your answer, right" : "✓ right");
       if (mine !== right) mark(buttons[mine], "false", "✗ your answer");
       said.textContent = mine === right ? "Right." : `Not so. The answer is “${answer}”.`;
-      const here = Boolean(fold.dataset.show) && !narrow.matches;
-      if (here) said.textContent += " The figure below shows it.";
+      if (fold.dataset.show) said.textContent += " The figure below shows it.";
       Promise.race([answerBelow(fold.dataset).catch(() => null), wait(5000)]).then((figure) => {
         const waiting = document.querySelector(`.${waits} [data-explorable="${fold.dataset.show}"]`);
-        if (waiting) uncover(waiting.closest("figure")); // its picture at least
-        fold.open = here || !figure;
-        if (!figure || here && figure.getBoundingClientRect().bottom <= window.innerHeight) return;
+        if (waiting) waiting.closest("figure").classList.remove(waits); // its picture at least
+        fold.open = !figure;
+        if (!figure || figure.getBoundingClientRect().bottom <= window.innerHeight) return;
         const button = make("button", "predict-press predict-look");
         Object.assign(button, { type: "button", textContent: "See it in the figure ↓" });
         button.addEventListener("click", () => figure.scrollIntoView({ block: "nearest" }));
-        if (here) fold.append(button);
-        else said.after(button);
+        said.after(button);
       });
     }
   }

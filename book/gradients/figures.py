@@ -112,8 +112,9 @@ def _heard(method, favored, extra):
     data = [
         bars("before", index, before, marker=edge, hover="without: %{y:.2f}"),
         bars("gradient", index, now, "orange", marker=look, hover="keys %{x} back: %{y:.2f}", width=0.5),
+        label("outlines", LENGTH - 1, 15, "□ without extra logits", "gray", "middle left"),
         path("extra logits", [favored] * 2, [0, extra], "ink", 3, panel=2, marker=dict(size=[0, 15], opacity=1)),
-        label("in words", favored + (0.7 if left else -0.7), extra, f"+{extra}", "ink", **aside),
+        label("in words", favored + (1.1 if left else -1.1), extra, f"+{extra}", "ink", **aside),
     ]
     layout = dict(height=430, showlegend=False, margin=dict(t=12), barmode="overlay")
     layout |= dict(

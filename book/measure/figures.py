@@ -43,7 +43,7 @@ def _distance_keys(method, keys, gap):
     maps, n, g = {name: of for name, *of in _maps()}, TRAINED.index(keys), REACH.index(gap)
     mean, spread = maps[method]
     said = [
-        [f"{method}, {k} keys, gap {d}: {signed(m, 2)} ± {s:.2f} nats" for d, m, s in zip(REACH, *row)]
+        [f"{k} keys, gap {d}: {signed(m, 2)} ± {s:.2f} nats" for d, m, s in zip(REACH, *row)]
         for k, row in zip(TRAINED, zip(mean, spread))
     ]
     ground = dict(zmin=0, zmax=math.sqrt(1.5), colorscale=MORE, showscale=False, xgap=2, ygap=2)  # a root shows a tenth
@@ -58,7 +58,7 @@ def _distance_keys(method, keys, gap):
         heat("map", PLACES, PLACES, np.sqrt(np.maximum(mean, 0)), hover="%{text}", text=said, **ground),
         label("numbers", PLACES * 4, np.repeat(PLACES, 4), numbers, inks, "middle center", 11),
         line("cell", x, y, "ink", 3),
-        bars("this cell", list(beside.values()), list(beside), "orange", **shown),
+        bars("this cell", list(beside.values()), [name.split("-")[0] for name in beside], "orange", **shown),
     ]
     ticks = axis(-0.5, 3.5, tickvals=PLACES, tickangle=0, ticks="", showgrid=False, zeroline=False)
     phone = dict(xaxis=dict(domain=[0, 0.54]), xaxis2=dict(domain=[0.8, 0.93]))
@@ -85,7 +85,7 @@ distance_keys = explorable(
     "the sinusoid change from left to right, NoPE from below to above, stick-breaking nowhere.",
     readout="{said}",
     handles={"cell": ("gap", "keys")},
-    method=slider([name for name, *_ in _maps()], label="method", default=title("rope")),
+    method=slider([name for name, *_ in _maps()], label="method"),
     keys=slider(TRAINED, label="number of keys", default=64),
     gap=slider(REACH, label="unseen gap", default=64),
 )

@@ -42,7 +42,7 @@ def _four_terms(text, query, key, moved):
     cells, edge = list(range(TOKENS)), [-0.5, TOKENS - 0.5]
     bar = dict(orientation="h", x=0.86, y=0.3, len=0.27, thickness=12, tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"])
     shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1)
-    ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"{moved + TOKENS - 1:,}"])
+    ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"+{TOKENS - 1}" if moved else f"{TOKENS - 1}"])
     bare, data, axes, words = dict(showgrid=False, zeroline=False, tickangle=0, **ticks), [], {}, []
     cross, across = dict(color="ink", size=[0] * 6 + [7]), [query, query, None, *edge, None, query]
     for n, ((name, reads), of) in enumerate(zip(MAPS.items(), [*terms, total])):  # three in a row
