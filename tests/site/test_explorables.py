@@ -24,7 +24,7 @@ SHOWN = shown()
 
 
 # A figure that waits for the answer to a question.
-UNCOVER = "(id) => { posencExplorables.get(id).figure.querySelector('.explorable-asks button')?.click(); }"
+UNCOVER = "(id) => { posencExplorables.get(id).figure.classList.remove('explorable-waits'); }"
 
 
 SCREENS = {"laptop": (1440, 780), "phone": (390, 664)}
@@ -37,7 +37,7 @@ FITS = """async (id) => {
     for (const control of e.controls) {
         const input = control.element.querySelector('input:not(:disabled)');
         if (!input) continue;
-        document.activeElement.blur();  // whoever asks for the answer has the first control in hand
+        document.activeElement.blur();  // whatever was in hand before
         e.figure.scrollIntoView({block: 'end', behavior: 'instant'});
         input.focus();
         await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));

@@ -53,7 +53,7 @@ START = """async () => {
 }"""
 SET = """async ([id, state]) => {
     const figure = posencExplorables.get(id);
-    figure.figure.querySelector('.explorable-asks button')?.click(); // a figure that waits for an answer
+    figure.figure.classList.remove('explorable-waits'); // one whose answer is missing
     figure.set(state);
     await posencExplorables.idle();
     const said = ({element}) => element.querySelector('input[type=range]')?.getAttribute('aria-valuetext')
