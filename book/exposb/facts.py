@@ -216,7 +216,7 @@ def parts_numbers() -> dict[str, str]:
     gone = -math.log(0.1) / rates  # the position at which a tenth of the extra is left
     words = {f"{arm}_{end}": ablation.in_words(arm, at) for arm in ARMS for end, at in (("near", first), ("far", last))}
     return words | {
-        "largest": f"{max(abs(ablation.beside(arm, first).mean) for arm in ARMS):.3f}",
+        "reach": f"{max(abs(end) for arm in ARMS for end in ablation.beside(arm, first)[1:3]):.3f}",
         "rate_low": f"{rates.min():.2f}",
         "rate_high": f"{rates.max():.2f}",
         "rate_middle": f"{numpy.median(rates):.2f}",

@@ -103,8 +103,7 @@ def _heard(method, favored, extra):
         return sum_by_offset(scored(method, favored, more).abs() * reached).clamp(min=FAINT)
 
     now, before = sizes(extra), sizes(0)
-    sides = slice(0, favored), slice(favored + 1, None)
-    near, far = (now[side].sum().item() / before[side].sum().item() for side in sides)
+    near, far = (a / b for a, b in zip(*(sides(scored(method, favored, more), favored) for more in (extra, 0))))
     edge = dict(color="rgba(0, 0, 0, 0)", line=dict(color=COLORS["gray"], width=1))
     look = dict(pattern=dict(shape=["/" if n == favored else "" for n in range(LENGTH)]))
     left = favored < LENGTH / 2

@@ -143,10 +143,8 @@ def _photo(asked, coordinates, row, column):
         held("corner of a patch", *[PIXELS - size - 0.5] * 2, "green", "square", 11),
     ]
     bare = dict(showgrid=False, zeroline=False, showticklabels=False, ticks="", constrain="domain")
-    layout = dict(height=470, margin=dict(l=8, r=8, t=34, b=8))
-    layout |= dict(
-        xaxis=axis(-1.5, PIXELS + 0.5, **bare), yaxis=axis(PIXELS + 0.5, -1.5, scaleanchor="x", **bare)
-    )  # fmt: skip
+    axes = dict(xaxis=axis(-1.5, PIXELS + 0.5, **bare), yaxis=axis(PIXELS + 0.5, -1.5, scaleanchor="x", **bare))
+    layout = dict(height=470, margin=dict(l=8, r=8, t=34, b=8), **axes)
     found = {
         "beyond": len(new),
         "all": len(patches),

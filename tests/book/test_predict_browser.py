@@ -1,9 +1,11 @@
 r"""A `{predict}` box, a figure that waits for its answer, and one that the reader draws first, in a real browser."""
 
+import statistics
+
 import pytest
 from tiny_site import build
 
-from posenc.chapters.rope import draw_loss
+from posenc.lab.experiments import load_results
 
 pytestmark = pytest.mark.browser
 
@@ -135,13 +137,33 @@ def test_the_answer_is_shown_by_the_figure_s_button_or_its_address_and_the_keybo
     assert not is_missing(named) and named.evaluate("posencExplorables.get('scaling.angles').state().factor") == 8
 
 
-def test_a_loss_is_drawn_then_seen_cut_and_beside_another_method(page):
-    live, last = page.locator("figure.live"), draw_loss.data("rope")
-    page.evaluate("posencExplorables.get('draw_loss').start()")
-    live.get_by_role("slider").last.press("Home")
-    live.get_by_role("button", name="Show what happened").click()
-    assert "you drew 1.0" in live.get_by_role("status").inner_text()
-    live.get_by_role("button", name="Cut to").click()
-    live.get_by_label("beside").select_option("ALiBi")
-    said, (_, alibi) = live.get_by_role("status").inner_text(), next(row for row in last["others"] if row[0] == "ALiBi")
-    assert f"Cut, it is {last['cut'][-1][1]:.2f} at 512. ALiBi: {alibi[-1][1]:.2f} at 512." in said
+def test_rings_move_and_what_was_measured_comes_after_the_press(page):
+    page.mouse.move(9, 9)
+    figure = page.locator('figure.live:has([data-live="draw_loss"])')
+    figure.scroll_into_view_if_needed()
+    figure.get_by_role("slider").first.wait_for()
+    rings, said = figure.get_by_role("slider").all(), figure.get_by_role("status")
+    assert [ring.get_attribute("aria-label").split()[-2] for ring in rings] == ["128", "256", "512"]
+    start, place = float(rings[0].get_attribute("aria-valuenow")), rings[1].bounding_box()
+    for key in ("ArrowUp", "ArrowUp", "ArrowDown", "PageUp"):
+        rings[0].press(key)
+    assert float(rings[0].get_attribute("aria-valuenow")) == pytest.approx(start + 0.6)
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 80)
+    page.mouse.up()
+    moved = rings[1].bounding_box()
+    assert moved["y"] == pytest.approx(place["y"] + 80, abs=5) and moved["x"] == pytest.approx(place["x"], abs=0.5)
+    rings[2].press("Home")
+    runs = load_results("train_short_test_long")["methods"]
+    means = [sum(losses) / len(losses) for losses in zip(*runs["rope"]["whole"])][1:]
+    assert f"{means[-1]:.2f}" not in figure.inner_text()
+    figure.get_by_role("button", name="Show").click()
+    assert all(f"{mean:.2f}" in said.inner_text() for mean in means) and "too low" in said.inner_text()
+    figure.get_by_role("button", name="Cut to").click()
+    figure.get_by_label("beside").select_option("ALiBi")
+    ends = (
+        statistics.fmean(run[-1] for run in runs[name][kind]) for name, kind in (("rope", "cut"), ("alibi", "whole"))
+    )
+    assert "Cut, it is {:.2f} at 512. ALiBi: {:.2f} at 512.".format(*ends) in said.inner_text()
