@@ -58,20 +58,8 @@ def attention(
     encoding = NOPE if encoding is None else encoding
     check_inputs(q, k, v, encoding, causal, scale, gates, return_weights)
     if encoding.attend is not None:  # a method that fits no place brings an attention of its own
-        return encoding.attend(
-            q,
-            k,
-            v,
-            encoding,
-            pos_q=pos_q,
-            pos_k=pos_k,
-            causal=causal,
-            mask=mask,
-            scale=scale,
-            gates=gates,
-            impl=impl,
-            return_weights=return_weights,
-        )
+        told = dict(pos_q=pos_q, pos_k=pos_k, causal=causal, mask=mask, scale=scale, gates=gates, impl=impl)
+        return encoding.attend(q, k, v, encoding, return_weights=return_weights, **told)
     pos_q, pos_k, mask = place_tokens(q, k, encoding, pos_q, pos_k, mask)
     widest = max(q.shape[3], v.shape[3])
     lengths = q.shape[2], k.shape[2]

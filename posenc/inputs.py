@@ -9,7 +9,7 @@ from .errors import UnsupportedError, check_bool, check_device, check_number, ch
 
 def accumulation_dtype(x):
     """The dtype for logits and weights, cosines and sines: float32, or float64 where x is float64."""
-    return torch.promote_types(x.dtype, torch.float32)
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def angle_dtype(x):

@@ -18,9 +18,10 @@ def place_tokens(q, k, encoding, pos_q, pos_k, mask):
         if encoding.axes is not None:
             raise ValueError(f"pos_q=None: this encoding needs positions of shape [T, {encoding.axes}]")
         pos_k = torch.arange(keys, device=q.device)
-        pos_q = torch.arange(keys - queries, keys, device=q.device)
+        pos_q = pos_k if queries == keys else torch.arange(keys - queries, keys, device=q.device)
+    both = queries == keys and pos_q is pos_k
     pos_q = batched_positions("pos_q", pos_q, batch, queries, encoding.axes, q.device)
-    pos_k = batched_positions("pos_k", pos_k, batch, keys, encoding.axes, q.device)
+    pos_k = pos_q if both else batched_positions("pos_k", pos_k, batch, keys, encoding.axes, q.device)
     return pos_q, pos_k, None if mask is None else batched_mask(mask, batch, queries, keys, q.device)
 
 

@@ -61,13 +61,18 @@ def rotate(
         raise ValueError(f"positions {list(positions.shape)} must broadcast to {list(x.shape[:-1])}") from None
 
     angles = positions[..., None].to(angle_dtype(x)) * inv_freq.to(x.device, angle_dtype(x))
-    return turn(x, angles, layout, attention_factor)
+    return turn(x, *cos_sin(x, angles, attention_factor), layout)
 
 
-def turn(x, angles, layout, factor=1.0):
+def cos_sin(x, angles, factor=1.0):
+    """Cosines and sines of angles in the dtype in which x is turned, times a factor."""
+    cos, sin, dtype = angles.cos(), angles.sin(), accumulation_dtype(x)
+    return (cos.to(dtype), sin.to(dtype)) if factor == 1 else ((factor * cos).to(dtype), (factor * sin).to(dtype))
+
+
+def turn(x, cos, sin, layout):
     """Turn pair i of the lanes of x [..., T, D] by angles [..., T, P]; further lanes pass unchanged."""
-    dtype, pairs = accumulation_dtype(x), angles.shape[-1]
-    cos, sin = (factor * angles.cos()).to(dtype), (factor * angles.sin()).to(dtype)
+    dtype, pairs = cos.dtype, cos.shape[-1]
     turned, rest = x[..., : 2 * pairs].to(dtype), x[..., 2 * pairs :]
     if layout == "interleaved":
         a, b = turned.unflatten(-1, (pairs, 2)).unbind(-1)
@@ -98,7 +103,11 @@ class Rotary(FixedNumbers):
         return rotate(x, positions[:, None], self.exact("inv_freq", x), self.layout, self.attention_factor)
 
     def forward(self, q, k, at):
-        return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
+        if at.pos_q is not at.pos_k:
+            return self.turn(q, at.pos_q), self.turn(k, at.pos_k)
+        angles = at.pos_q[:, None, :, None].to(angle_dtype(q)) * self.exact("inv_freq", q)
+        cos, sin = cos_sin(q, angles, self.attention_factor)  # once for both
+        return turn(q, cos, sin, self.layout), turn(k, cos, sin, self.layout)
 
     def kernel_inputs(self, q):
         """What the twin reads besides q, k and positions."""

@@ -8,7 +8,7 @@ from ..errors import check_choice, check_int, check_number, check_tensor, shown
 from ..fixed import FixedNumbers
 from ..inputs import angle_dtype
 from ..positions import check_positions
-from .rope import LAYOUTS, turn
+from .rope import LAYOUTS, cos_sin, turn
 
 FORMS = ("axial", "mixed")
 
@@ -80,7 +80,7 @@ def rotate(
     except RuntimeError:
         turned = f"angles {list(by.shape)}, which must broadcast to {[*x.shape[:-1], by.shape[-1]]}"
         raise ValueError(f"positions {list(positions.shape)} and freqs {list(freqs.shape)} give {turned}") from None
-    return turn(x, by, layout, attention_factor)
+    return turn(x, *cos_sin(x, by, attention_factor), layout)
 
 
 class Rotary2d(FixedNumbers):

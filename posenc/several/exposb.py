@@ -13,7 +13,7 @@ from ..encoding import Encoding, softmax
 from ..errors import check_bool, check_choice, check_int, check_number, check_tensor
 from ..inputs import accumulation_dtype, check_visible
 from ..positions import check_positions, distances
-from ..rotate.rope import Rotary, ladder, rotate
+from ..rotate.rope import Rotary, ladder
 
 FORMS = ("logits", "weights", "log")
 
@@ -143,12 +143,11 @@ class GainedRotary(Rotary):
         return inputs
 
     def forward(self, q, k, at):
-        def turn(x, positions):
-            wide = x.to(accumulation_dtype(x))
-            turned = rotate(wide, positions[:, None], self.exact("inv_freq", x), self.layout)
-            return (turned * self.factors(x, positions)).to(x.dtype)
-
-        return turn(q, at.pos_q), turn(k, at.pos_k)
+        dtype = accumulation_dtype(q)
+        turned_q, turned_k = super().forward(q.to(dtype), k.to(dtype), at)
+        by_q = self.factors(q, at.pos_q)
+        by_k = by_q if at.pos_q is at.pos_k else self.factors(k, at.pos_k)
+        return (turned_q * by_q).to(q.dtype), (turned_k * by_k).to(k.dtype)
 
 
 class Fade(nn.Module):
