@@ -7,9 +7,9 @@ evaluates `rotation_invariance` of book/rope/figures.py at every state when the 
 `_static/explore/` beside the player, and puts the committed picture where the plot will be. Its label is
 `fig-rope-rotation-invariance`; `:name:` gives it another.
 
-Each explorable also gets a page of its own, `embed/rope.rotation_invariance.html`, for frames on other sites: the same
-figure and player, no theme, relative paths only. Its content policy and its one inline script are those of the book's
-pages (bundle.py).
+Each figure also gets a page of its own, `embed/rope.rotation_invariance.html`, to send, and for frames on other sites:
+the same figure and player, no theme, relative paths only. Its content policy and its one inline script are those of the
+book's pages (bundle.py). Shared links to it show the picture of its name in `_static/cards`.
 """
 
 import re
@@ -20,7 +20,7 @@ import jinja2
 from bundle import FIRST_SCRIPT, POLICY, bare
 from docutils import nodes
 from execution import short
-from site_parts import sign
+from site_parts import PICTURE, shortened, sign, site_address
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
@@ -33,10 +33,11 @@ EMBED = Path(__file__).parent / "templates" / "embed.html"
 PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
 
 
-def legend(alt: str, more: str = "") -> nodes.legend:
-    r"""What to see, folded, so that it doesn't answer the question that stands before the figure."""
+def legend(alt: str, id: str) -> nodes.legend:
+    r"""What to see, folded, so that it doesn't answer the question that stands before the figure; and its own page."""
     before = nodes.raw("", "<details><summary>What to see</summary>", format="html")
-    after = nodes.raw("", f"</details>{more}", format="html")
+    alone = f'<a class="explorable-embed" href="posenc-embed/{id}.html">This figure alone</a>'
+    after = nodes.raw("", f"</details>{alone}", format="html")
     return nodes.legend("", before, nodes.paragraph("", "", nodes.Text(alt)), after)
 
 
@@ -62,8 +63,7 @@ class ExplorableDirective(SphinxDirective):
         body = body.replace('<div class="explorable-body"', f'<div class="explorable-body" data-src="{name}"', 1)
         figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(shown.title))
-        alone = f'<a class="explorable-embed" href="posenc-embed/{shown.id}.html">This figure alone</a>'
-        figure += legend(shown.alt, alone)
+        figure += legend(shown.alt, shown.id)
         self.options.setdefault("name", f"fig-{shown.id}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
         embedded = dict(id=shown.id, anchor=figure["ids"][0], title=shown.title, alt=shown.alt, body=body)
@@ -73,7 +73,6 @@ class ExplorableDirective(SphinxDirective):
 
 class LiveDirective(SphinxDirective):
     r"""`{live} <name>`: a figure of a chapter, which a script of its own draws. Its label is `fig-<name>`, or `:name:`.
-
     Words after the name go to its `data` and `picture`: `{live} draw_loss alibi`, whose label is `fig-draw-loss-alibi`.
     """
 
@@ -101,9 +100,12 @@ class LiveDirective(SphinxDirective):
         body += f'<script type="application/json" class="live-data">{script_json(data)}</script></div>'
         figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(shown.TITLE))
-        figure += legend(shown.ALT)
-        self.options.setdefault("name", f"fig-{'-'.join(self.arguments)}".replace("_", "-"))
+        id = ".".join(self.arguments)
+        figure += legend(shown.ALT, id)
+        self.options.setdefault("name", f"fig-{id}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
+        embedded = dict(id=id, anchor=figure["ids"][0], title=shown.TITLE, alt=shown.ALT, body=body, script=name)
+        self.env.metadata[self.env.docname].setdefault("live", {})[id] = embedded
         return [figure]
 
 
@@ -149,18 +151,26 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
 
 
 def write_embeds(app: Sphinx, out: Path) -> None:
-    r"""Write `embed/<id>.html` for each explorable, and delete those of explorables that are gone."""
+    r"""Write `embed/<id>.html` for each figure, and delete those of figures that are gone."""
     folder = out / "embed"
     folder.mkdir(exist_ok=True)
     static = out / "_static" / "explore"
     version = {kind: short((static / f"player.{kind}").read_bytes())[:10] for kind in ("js", "css")}
     template = jinja2.Template(EMBED.read_text("utf-8"), autoescape=True, keep_trailing_newline=True)
-    wanted = {shown["id"]: (page, shown) for page, files in all_figures(app.env).items() for shown in files.values()}
+    wanted = {}
+    for page, said in reversed(app.env.metadata.items()):  # the clock's page is the first of its two
+        figures = said.get("explorables", {}) | said.get("live", {})
+        wanted |= {shown["id"]: (page, shown) for shown in figures.values()}
     for path in folder.glob("*.html"):
         if path.stem not in wanted:
             path.unlink()
     for id, (page, shown) in wanted.items():
+        card = f"_static/cards/{id}.png"
         words = {
+            "said": shortened(shown["alt"]),
+            "address": f"{site_address()}embed/{id}.html",
+            "card": site_address() + (card if (out / card).exists() else PICTURE),
+            "script": shown.get("script"),
             "language": app.config.language,
             "policy": POLICY,
             "first_script": FIRST_SCRIPT,

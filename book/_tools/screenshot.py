@@ -1,4 +1,4 @@
-"""Take pictures of the book as built, `make screenshot`: the clock's still, and the README's, one in motion."""
+"""Take pictures of the book as built, `make screenshot`: the clock's still, the README's, what shared links show."""
 
 import io
 
@@ -10,7 +10,8 @@ from posenc.lab.explore import BROWSER_ARGS, find_chromium
 from posenc.lab.write import ROOT
 
 SITE = ROOT / "_build/html"
-PICTURE, LOOP = ROOT / "book/_static/screenshot.png", ROOT / "book/clock.gif"
+PICTURE, LOOP, CARDS = ROOT / "book/_static/screenshot.png", ROOT / "book/clock.gif", ROOT / "book/_static/cards"
+CARD = {"clock": "", "sentence": "", "sticks": "it:0.3,sleeps:0.15,cat:0.7", "draw_loss": "128:1.5,256:1.5,512:1.6"}
 
 
 def states():
@@ -37,6 +38,14 @@ def loop(page):
     small[0].save(LOOP, save_all=True, append_images=small[1:], duration=times, loop=0, optimize=True)
 
 
+def card(page, id, state):
+    """What a shared link to a figure's page shows, 1200 x 630."""
+    page.goto((SITE / f"embed/{id}.html").as_uri() + (f"#{id}={state}" if state else ""))
+    page.locator(".live-on").wait_for()
+    page.wait_for_timeout(500)
+    Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(128).save(CARDS / f"{id}.png", optimize=True)
+
+
 if __name__ == "__main__":
     if not (SITE / "index.html").is_file():
         raise SystemExit(f"{SITE / 'index.html'} is not there: run `make html` first")
@@ -48,4 +57,6 @@ if __name__ == "__main__":
         clock.STILL.write_text(page.locator(".live-place").inner_html(), "utf-8")
         page.screenshot(path=PICTURE)
         loop(browser.new_page(viewport={"width": 860, "height": 700}))
+        for id, state in CARD.items():
+            card(browser.new_page(viewport={"width": 1200, "height": 630}), id, state)
         browser.close()

@@ -10,7 +10,8 @@ posencLive("draw_loss", function (place, data) {
   const ASK = `Drag the rings to the loss that you expect at ${list} characters.${KEYS}`;
   const BLUE = "var(--x-blue, #0072b2)", ORANGE = "var(--x-orange, #c45500)";
   const PURPLE = "var(--x-purple, #a8468a)", GREEN = "var(--x-green, #00805a)";
-  let begun = false, shown = false, cut = false, other = -1, width = 0, height = 0, known = data.known, first = known[0][0];
+  const entry = window.posencExplorables?.get("draw_loss") || {}; // the player reads and writes the address
+  let timer, begun = false, shown = false, cut = false, other = -1, width = 0, height = 0, known = data.known, first = known[0][0];
 
   const rings = beyond.map(([n]) => `<g class="draw-handle" role="slider" tabindex="0" aria-orientation="vertical" aria-label="Your loss at ${n} characters"
     aria-valuemin="${LOW}" aria-valuemax="${HIGH}"><circle fill="transparent"/><circle r="9" class="draw-ring"/></g>`);
@@ -86,12 +87,15 @@ posencLive("draw_loss", function (place, data) {
     begun = true;
     drawn[i] = Math.round(Math.min(Math.max(loss, LOW), HIGH) / STEP) * STEP;
     own();
+    clearTimeout(timer);
+    timer = setTimeout(() => entry.writeLink?.(), 200);
   }
 
   // What the reader draws. It is all that changes under the finger.
   function own() {
     line.setAttribute("d", begun ? path([start, ...beyond.map(([n], i) => [n, drawn[i]])]) : "");
     handles.forEach((handle, i) => {
+      handle.style.display = shown && !begun ? "none" : "";
       handle.setAttribute("transform", `translate(${x(beyond[i][0]).toFixed(1)} ${y(drawn[i]).toFixed(1)})`);
       handle.setAttribute("aria-valuenow", drawn[i].toFixed(1));
       handle.setAttribute("aria-valuetext", `${drawn[i].toFixed(1)} nats per character`);
@@ -101,7 +105,7 @@ posencLive("draw_loss", function (place, data) {
 
   // At the right ends of the curves, and apart from each other.
   function names() {
-    const list = [[drawn[drawn.length - 1], "yours", "draw-yours"]], end = (points) => points[points.length - 1][1];
+    const list = shown && !begun ? [] : [[drawn[drawn.length - 1], "yours", "draw-yours"]], end = (points) => points[points.length - 1][1];
     if (shown) list.push([end(beyond), "measured", "draw-blue"]);
     if (cut) list.push([end(data.cut), "cut", "draw-purple"]);
     list.sort((a, b) => b[0] - a[0]);
@@ -125,7 +129,7 @@ posencLive("draw_loss", function (place, data) {
     out += ruler(from, y(data.guess), to, y(data.guess), 'class="draw-border" stroke-dasharray="6 3 1 3"');
     out += text(from, y(data.guess) - 6, `a blind guess among ${Math.round(Math.exp(data.guess))} characters`);
     const low = Math.max(...[...known, start].map(([, loss]) => loss)); // the curve's name stands clear of it
-    out += text(from, y(low) - 10, `${data.method}, measured`, "start", "draw-blue");
+    out += text(from, y(low) - 10, width < 480 ? "measured" : `${data.method}, measured`, "start", "draw-blue");
     out += `<path d="${path([...known, start])}" fill="none" stroke="${BLUE}" stroke-width="3"/>`;
     for (const [n, loss] of [...known, start]) out += `<circle cx="${x(n)}" cy="${y(loss)}" r="3.5" fill="${BLUE}"/>`;
     return out + (shown ? others() : "");
@@ -203,6 +207,13 @@ posencLive("draw_loss", function (place, data) {
       close(i) ? "as you drew" : `you drew ${drawn[i].toFixed(1)}, ${Math.abs(off[i]).toFixed(1)} too ${off[i] < 0 ? "low" : "high"}`}`);
     return `${off.every((_, i) => close(i)) ? "You saw it coming. " : ""}${data.method}: ${each.join("; ")}.`;
   }
+
+  // What the reader drew stands in the address, for someone else to see and to try.
+  const drew = () => `draw_loss=${beyond.map(([n], i) => `${n}:${drawn[i].toFixed(1)}`)}`;
+  Object.assign(entry, { ready: () => true, changed: () => begun, link: drew });
+  place.addEventListener("set", ({ detail }) => beyond.forEach(([n], i) => {
+    if (Number.isFinite(Number(detail[n]))) move(i, Number(detail[n]));
+  }));
 
   new ResizeObserver(() => { if (place.clientWidth !== width) draw(); }).observe(place);
   draw();

@@ -204,7 +204,8 @@
   const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
   const clip = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
   const percent = (share) => (Number.isNaN(share) ? "no row" : share > 0 && share < 0.005 ? "<1%" : `${(100 * share).toFixed(0)}%`);
-  const SLOT = (side) => `<div class="sentence-slot sentence-${side}"><label><input type="radio" name="sentence-side" value="${side}">${SIDES[side]}: <b></b></label><small></small><a>chapter</a></div>`;
+  const SLOT = (side) => `<div class="sentence-slot sentence-${side}"><label><input type="radio" name="sentence-side" value="${side}">${SIDES[side]}: <b></b></label><small></small><a target="_top">chapter</a></div>`;
+  const SITE = new URL("../../../", document.currentScript.src); // from _static/explore/live
 
   // In the address: s the sentence, f times ten filler words before its word i, q the word that asks, k the one looked
   // at, a and b the methods above and below, m the logarithm of ALiBi's slope.
@@ -327,7 +328,7 @@
       for (const side of sides) {
         const { full, note: says, page } = cards.get(self[side]);
         const [dot, name, small, link] = ["input", "b", "small", "a"].map((part) => stage.querySelector(`.sentence-slot.sentence-${side} ${part}`));
-        [dot.checked, name.textContent, small.textContent, link.href] = [side === self.side, full, says, page];
+        [dot.checked, name.textContent, small.textContent, link.href] = [side === self.side, full, says, new URL(page, SITE)];
         link.setAttribute("aria-label", `chapter: ${full}`);
       }
       const order = [...cards.keys()].sort((a, b) => (share(b) || 0) - (share(a) || 0)), top = share(order[0]) || 1;

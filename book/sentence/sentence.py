@@ -161,9 +161,9 @@ def weights(method: str, words: list, slope: float = SLOPE) -> Tensor:
 
 
 def card(name: str) -> dict:
-    """What a method's card says, and where its chapter is, from another page of the book."""
+    """What a method's card says, and where its chapter is on the site."""
     full = METHODS[name].title
-    links = {"note": NOTES[name], "page": f"{TITLES[name].page}.html"}
+    links = {"note": NOTES[name], "page": f"book/{TITLES[name].page}/index.html"}
     return {"name": name, "title": SHORT.get(name, full), "full": full} | links
 
 

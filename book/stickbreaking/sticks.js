@@ -164,6 +164,7 @@
     const put = (parent, ...parts) => parent.appendChild(make(...parts));
     put(place, "style", "", {}).textContent = STYLE;
     const count = data.words.length, order = data.words.map((_, i) => i), logits = data.logits.slice();
+    const entry = window.posencExplorables?.get("sticks") || {}; // the player reads and writes the address
     let before = weights(logits), moved = false; // what a move is measured against: the state when it began
 
     const chips = put(place, "p", "explorable-readout sticks-chips", {});
@@ -261,6 +262,7 @@
     }
 
     function tell() {
+      entry.writeLink?.();
       setTimeout(() => { spoken.textContent = chips.textContent; }, 300);
     }
 
@@ -311,13 +313,17 @@
       draw();
       tell();
     });
-    // An answer to the question above: this word's share, the others as they were at first.
+    // An answer to the question above, or a link: these words' shares, the others as at first; all words, their order too.
     place.addEventListener("set", ({ detail }) => {
+      const shares = Object.entries(detail).map(([word, beta]) => [data.words.indexOf(word), Number(beta)]).filter(([k, beta]) => k >= 0 && beta > 0);
       restart();
       begin();
-      for (const [word, beta] of Object.entries(detail)) setShare(data.words.indexOf(word), beta);
+      if (shares.length === count) shares.forEach(([k], i) => { order[i] = k; });
+      for (const [k, beta] of shares) setShare(order.indexOf(k), beta);
       tell();
     });
+    const share = (k) => `${data.words[k]}:${(1 / (1 + Math.exp(-logits[k]))).toFixed(2)}`;
+    Object.assign(entry, { ready: () => true, changed: () => moved, link: () => `sticks=${order.map(share)}` });
     draw();
     if (window.ResizeObserver) new ResizeObserver(draw).observe(stick);
   });

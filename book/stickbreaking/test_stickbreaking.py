@@ -96,6 +96,18 @@ def test_a_cut_moves_no_piece_before_it_and_every_piece_of_the_softmax(page):
     assert "6 of 6" in page.locator(".explorable-chip").nth(2).inner_text()
 
 
+@pytest.mark.browser
+def test_the_address_brings_order_and_cuts_back(page):
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="swap “it” and “sleeps”").click()
+    page.locator(".sticks-cut").nth(2).press("PageDown")
+    left = bars(page)
+    assert page.url.endswith("#sticks=sleeps:0.50,it:0.50,cat:0.40,the:0.50,dog:0.50,a:0.50")
+    page.reload()
+    page.wait_for_selector(".live-on")
+    assert bars(page) == [pytest.approx(each, abs=0.01) for each in left]
+
+
 @pytest.mark.parametrize("between", [0, 16])
 def test_far_keys_take_from_the_softmax_s_match_and_from_the_stick_s_rest(between):
     shares = {}

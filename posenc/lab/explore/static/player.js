@@ -784,7 +784,8 @@
 
   function writeLink() {
     if (!home) return; // not in a notebook
-    const said = list.filter((e) => e.ready() && e.changed()).map((e) => e.link()).join("&");
+    const link = (e) => (e.ready() && e.changed() ? e.link() : ""), said = list.map(link).filter(Boolean).join("&");
+    for (const e of list) e.figure.querySelectorAll(".explorable-embed").forEach((alone) => { alone.hash = link(e); });
     try {
       history.replaceState(history.state, "", said ? `#${said}` : location.pathname + location.search);
     } catch (error) {
