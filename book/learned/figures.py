@@ -8,7 +8,7 @@ import torch
 from posenc import learned, sinusoidal
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import axis, dots, label, line, number, path, upright
+from posenc.lab.explore.parts import axis, dots, held, label, line, number, path, upright
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
@@ -123,6 +123,7 @@ def _likeness(step, i, mean):
         label("name of step 0", 1, -0.1, "at step 0", "gray", "bottom right"),
         curve("sinusoid", "sinusoid", by_offset(sinusoid), *dashed),
         curve("learned", "learned", by_seed[0], "blue", 2, **marks),
+        held("training", 1, by_seed[0][1], "blue"),
         *(curve(f"learned, seed {n}", "learned, another seed", by_seed[n], "blue", 1, **quiet) for n in others),
         row("sinusoid from i", "sinusoid", sinusoid, *dashed),
         row("learned from i", "learned", seen(ROWS[0]), "blue", 2, **marks),
@@ -145,10 +146,11 @@ likeness = explorable(
     title="What the table learns",
     alt="Above, the mean cosine of two rows against their offset: an orange dashed curve for the sinusoid, blue dots "
     "for a learned table and thin lines for two other seeds. They start near zero (dotted) and end above the sinusoid "
-    "at small offsets and below it at large ones. Below, the cosine of one row, which can be dragged, with all others, "
+    "at small offsets and below it at large ones: pull the diamond on the learned curve down, and training is undone. "
+    "Below, the cosine of one row, which can be dragged, with all others, "
     "after the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
     readout="offset 1: {one} · offset 8: {eight} · sinusoid at 1: {sin}",
-    handles={"row i": "i"},
+    handles={"training": "step", "row i": "i"},
     step=slider(STEPS, label="training steps", default=STEPS[-1], play=True),
     i=slider(range(0, LENGTH, 3), label="row i", default=15),
     mean=slider((CENTERED, AS_THEY_ARE), label="rows"),

@@ -9,7 +9,7 @@ from posenc.bias.t5 import bucket
 from posenc.bias.transformer_xl import shift, transformer_xl
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, label, line, path, signed, thousands, upright
+from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, path, signed, thousands, upright
 
 TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
 TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
@@ -126,6 +126,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         tape("even buckets", [step for step in steps if not step[0] % 2], COLORS["blue"], 1),
         tape("its bucket", taken, COLORS["orange"], 1.2),
         dots("the key on the tape", [-distance], [0.95], "ink", 12, "triangle-down", panel=2),
+        held("where all the rest share one", _doubling(-max_distance), steps[0][0], "blue"),
     ]
     marks = [0, 1, 4, 16, 64, 256]
     marks = [*(-n for n in marks[:0:-1]), *(marks if both else [0])]
@@ -163,10 +164,11 @@ bucket_staircase = explorable(
     alt="Above, a tape of tiles from 300 keys before the query up to it, one tile a bucket: hair-thin tiles near the "
     "query, then wider and wider ones, and beyond the maximal distance a single one. Below, the same as a "
     "staircase, on an axis on which each doubling is as wide: near the query every distance has a step of its "
-    "own, farther out all steps are equally wide. Drag the dotted line: tile and step turn orange that hold the "
-    "distances of its bucket.",
+    "own, farther out all steps are equally wide. Drag the diamond: the maximal distance, beyond which all share a "
+    "bucket, and every step stretches. Drag the dotted line: tile and step turn orange that hold the distances of its "
+    "bucket.",
     readout="{back} · {ahead} · {holds}",
-    handles={"the key": "distance", "the key on the tape": "distance"},
+    handles={"the key": "distance", "the key on the tape": "distance", "where all the rest share one": "max_distance"},
     num_buckets=slider([8, 16, 32, 64], label="buckets", default=32),
     max_distance=slider([64, 128, 256], label="maximal distance", default=128),
     direction=slider([CAUSAL, BOTH], label="a query sees", default=CAUSAL, format=lambda d: d.split()[0]),
