@@ -255,6 +255,10 @@ def read_by(name: str) -> str:
     return ", ".join(f"[{chapter}](../{chapter}/index.md)" for chapter in chapters)
 
 
+UNTRAINED = ("counting_rule", "cpu_speed", "training_speed")  # files of speeds, and of a rule that counts
+TARGETS = {"rope_closely": "256 to 1,024", "rope_surgery": "each place of 96 windows", "practice": "768 or 1,536"}
+
+
 def files_table():
     """Each frozen file to download: what it asks, what its numbers rest on, what made it, and who reads it."""
     rows = []
@@ -264,21 +268,26 @@ def files_table():
         about = result.get("question") or " ".join(result["definition"].split(". ")[0].split()).strip(".") + "."
         arms, seeds, settings = result.get("methods", {}), result.get("seeds", ()), result["settings"]
         counts = sorted({len(arm.get("seeds", seeds)) for arm in arms.values() if seeds}) or [len(seeds) or "–"]
+        counts = [1] if "seed" in result else counts
         rates = "chosen" if "choice" in result or "rates" in result else "one for all" if "lr" in settings else "–"
+        rates = "–" if name in UNTRAINED else rates + " by two of these seeds" * (name == "contextual")
         if other := re.search(r"--rates results/rates_(\w+)\.json", result["command"]):
             rates += f" on {other[1]}" * (other[1] != name)
         text = result.get("unit", "").startswith("nats")
         windows = settings.get("windows", len(result.get("texts", ())))
         targets = f"{windows * settings['targets']:,}" if text else "–"
+        masked = "about 15% of " * (text and result.get("task") == MASKED)
+        targets = TARGETS.get(name, masked + targets)
         drawn = "seeds, windows" if any("blocks" in arm for arm in arms.values()) else "seeds"
         file = f"{{download}}`{name}.json <../../results/{name}.json>`"
-        made = f"`{result['command'].replace('|', chr(92) + '|')}` at `{result['commit'][:10]}`"
+        commit = result["commit"][:10] + " …" * (len(result["commit"]) > 40)
+        made = f"`{result['command'].replace('|', chr(92) + '|')}` at `{commit}`"
         row = [
             len(arms) or "–",
             " or ".join(map(str, counts)),
             rates,
             targets,
-            drawn if len(seeds) > 1 else "texts" if "texts" in result else "–",
+            drawn if len(seeds) > 1 else "texts" if "texts" in result else "windows" if "blocks" in result else "–",
         ]
         rows.append([file, *row, read_by(name) or "–", about, made])
     return table(["file", "arms", "seeds", "rates", "targets", "interval", "pages", "what it asks", "made by"], rows)

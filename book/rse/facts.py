@@ -140,7 +140,7 @@ def parts_numbers() -> dict[str, str]:
     r"""What the text says of the parts: an arm beside another, as trained and at the longest; trials of its rate."""
     first, last = ablation.ends()
     pairs = [("rse_penalty", "rope"), ("rse_softmax", "rope"), ("rse_softmax", "rse_penalty"), ("rse", "rope")]
-    pairs += [("rse_recent", "rse"), ("rse", "rse_penalty"), ("stickbreaking", "rse_recent"), ("rse_stick", "nope")]
+    pairs += [("rse_recent", "rse"), ("rse", "rse_softmax"), ("stickbreaking", "rse_recent"), ("rse_stick", "nope")]
     words = {}
     for arm, other in pairs:
         for end, at in (("near", first), ("far", last)):
