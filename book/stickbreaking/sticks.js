@@ -3,149 +3,45 @@
   "use strict";
 
   const STYLE = `
-    .sticks-name {
-      margin: 0.5rem 0 0.25rem;
-      font-size: 0.9rem;
-      font-weight: 600;
-    }
-    .sticks-chips.explorable-readout {
-      display: flex;
-      flex-wrap: wrap;
-      gap: 0.25rem 0.4rem;
-      align-content: start;
-      min-height: 1.9rem;
-      margin: 0;
-      font-size: 0.9rem;
-      line-height: 1.35;
-    }
-    @media (max-width: 30rem) {
-      .sticks-chips.explorable-readout {
-        min-height: 3.4rem;
-      }
-    }
-    .sticks-bar {
-      position: relative;
-      height: 3.6rem;
-      margin-right: 0.75rem;
-    }
+    .sticks-name { margin: 0.5rem 0 0.25rem; font-size: 0.9rem; font-weight: 600; }
+    figure.live .sticks-chips { justify-content: start; min-height: 1.9rem; }
+    @media (max-width: 30rem) { figure.live .sticks-chips { min-height: 3.4rem; } }
+    .sticks-bar { position: relative; height: 3.6rem; margin-right: 0.75rem; }
     .sticks-piece {
-      position: absolute;
-      inset: 0 auto 0 0;
-      box-sizing: border-box;
-      overflow: hidden;
-      padding-top: 0.5rem;
-      border: 1px solid var(--x-ground);
-      background: color-mix(in srgb, var(--hue) 38%, var(--x-ground));
-      font-size: 0.9rem;
-      line-height: 1.3;
-      text-align: center;
+      position: absolute; inset: 0 auto 0 0; box-sizing: border-box; overflow: hidden; padding-top: 0.5rem;
+      border: 1px solid var(--x-ground); background: color-mix(in srgb, var(--hue) 38%, var(--x-ground)); font-size: 0.9rem;
+      line-height: 1.3; text-align: center;
     }
-    .sticks-piece b,
-    .sticks-piece i {
-      display: block;
-      font-style: normal;
-      white-space: nowrap;
-    }
-    .sticks-piece i {
-      font-size: 0.8125rem;
-      font-variant-numeric: tabular-nums;
-    }
-    .sticks-rest {
-      border: 1px dashed var(--x-muted);
-      background: none;
-    }
-    .sticks-thin {
-      position: relative;
-      height: 1.4rem;
-      margin: 0.75rem 0.75rem 0 0;
-      font-size: 0.8125rem;
-      line-height: 1.4rem;
-    }
+    .sticks-piece b, .sticks-piece i { display: block; font-style: normal; white-space: nowrap; }
+    .sticks-piece i { font-size: 0.8125rem; font-variant-numeric: tabular-nums; }
+    .sticks-rest { border: 1px dashed var(--x-muted); background: none; }
+    .sticks-thin { position: relative; height: 1.4rem; margin: 0.75rem 0.75rem 0 0; font-size: 0.8125rem; line-height: 1.4rem; }
     .sticks-thin span {
-      position: absolute;
-      padding: 0 0.2rem;
-      border-radius: 0.3rem;
-      background: color-mix(in srgb, var(--hue) 38%, var(--x-ground));
+      position: absolute; padding: 0 0.2rem; border-radius: 0.3rem; background: color-mix(in srgb, var(--hue) 38%, var(--x-ground));
       white-space: nowrap;
     }
-    .sticks-mark {
-      position: absolute;
-      top: 3.6rem;
-      width: 0;
-      height: 0.5rem;
-      border-left: 2px solid var(--x-muted);
-    }
+    .sticks-mark { position: absolute; top: 3.6rem; width: 0; height: 0.5rem; border-left: 2px solid var(--x-muted); }
     .sticks-cut {
-      position: absolute;
-      top: 1.8rem;
-      width: 1.75rem;
-      height: 2rem;
-      margin-left: -0.875rem;
-      padding: 0;
-      border: 0;
-      color: inherit;
-      background: none;
-      cursor: ew-resize;
-      touch-action: none;
+      position: absolute; top: 1.8rem; width: 1.75rem; height: 2rem; margin-left: -0.875rem; padding: 0; border: 0; color: inherit;
+      background: none; cursor: ew-resize; touch-action: none;
     }
     .sticks-cut::before {
-      position: absolute;
-      top: -2rem;
-      left: calc(50% - 1.5px);
-      width: 3px;
-      height: 4rem;
-      background: currentColor;
-      pointer-events: none;
-      content: "";
+      position: absolute; top: -2rem; left: calc(50% - 1.5px); width: 3px; height: 4rem; background: currentColor;
+      pointer-events: none; content: "";
     }
     .sticks-cut::after {
-      position: absolute;
-      top: 50%;
-      left: 50%;
-      width: 1rem;
-      height: 1rem;
-      border: 2px solid;
-      border-radius: 50%;
-      background: var(--x-ground);
-      transform: translate(-50%, -50%);
-      content: "";
+      position: absolute; top: 50%; left: 50%; width: 1rem; height: 1rem; border: 2px solid; border-radius: 50%;
+      background: var(--x-ground); transform: translate(-50%, -50%); content: "";
     }
-    .sticks-cut:nth-of-type(odd) {
-      top: -0.4rem;
-    }
-    .sticks-cut:nth-of-type(odd)::before {
-      top: 0;
-    }
-    @media (max-width: 30rem) {
-      .sticks-cut:not(:active)::after {
-        width: 0.6rem;
-        height: 0.6rem;
-      }
-    }
-    .sticks-cut:focus-visible {
-      outline: 2px solid var(--x-accent);
-    }
-    .sticks-words {
-      display: flex;
-      flex-wrap: wrap;
-      gap: 0.25rem;
-      align-items: center;
-      margin-bottom: 0.4rem;
-    }
-    .sticks-word {
-      padding: 0.2rem 0.5rem;
-      border-radius: 0.4rem;
-      background: color-mix(in srgb, var(--hue) 38%, var(--x-ground));
-    }
+    .sticks-cut:nth-of-type(odd) { top: -0.4rem; }
+    .sticks-cut:nth-of-type(odd)::before { top: 0; }
+    @media (max-width: 30rem) { .sticks-cut:not(:active)::after { width: 0.6rem; height: 0.6rem; } }
+    .sticks-cut:focus-visible { outline: 2px solid var(--x-accent); }
+    .sticks-words { display: flex; flex-wrap: wrap; gap: 0.25rem; align-items: center; margin-bottom: 0.4rem; }
+    .sticks-word { padding: 0.2rem 0.5rem; border-radius: 0.4rem; background: color-mix(in srgb, var(--hue) 38%, var(--x-ground)); }
     .sticks-swap {
-      min-width: 1.9rem;
-      min-height: 1.9rem;
-      padding: 0;
-      border: 1px solid var(--x-line);
-      border-radius: 0.4rem;
-      background: none;
-      color: inherit;
-      cursor: pointer;
+      min-width: 1.9rem; min-height: 1.9rem; padding: 0; border: 1px solid var(--x-line); border-radius: 0.4rem; background: none;
+      color: inherit; cursor: pointer;
     }
   `;
 
