@@ -91,6 +91,7 @@ class LiveDirective(SphinxDirective):
         try:
             shown = load_live(name)
             picture, data = shown.picture(*more), shown.data(*more)
+            title, alt = (t[more[0]] if isinstance(t, dict) else t for t in (shown.TITLE, shown.ALT))
         except ValueError as error:
             raise self.error(str(error)) from error
         figure = nodes.figure(classes=["live"], shows=name)
@@ -99,12 +100,12 @@ class LiveDirective(SphinxDirective):
         body = f'<div data-live="{name}"{eager}><div class="live-still">{picture}</div><div class="live-place"></div>'
         body += f'<script type="application/json" class="live-data">{script_json(data)}</script></div>'
         figure += nodes.raw("", body, format="html")
-        figure += nodes.caption("", "", nodes.Text(shown.TITLE))
+        figure += nodes.caption("", "", nodes.Text(title))
         id = ".".join(self.arguments)
-        figure += legend(shown.ALT, id)
+        figure += legend(alt, id)
         self.options.setdefault("name", f"fig-{id}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
-        embedded = dict(id=id, anchor=figure["ids"][0], title=shown.TITLE, alt=shown.ALT, body=body, script=name)
+        embedded = dict(id=id, anchor=figure["ids"][0], title=title, alt=alt, body=body, script=name)
         self.env.metadata[self.env.docname].setdefault("live", {})[id] = embedded
         return [figure]
 

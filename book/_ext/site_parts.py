@@ -225,7 +225,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     (out / "404.html").write_text(page, "utf-8")
     folders = (name.removesuffix("/index") for name in app.env.found_docs if name.endswith("/index"))
     moved = {f"{name}.html": f"{name.split('/')[-1]}/index.html" for name in folders}
-    moved |= {f"embed/{old}.two_hands.html": "clock.html" for old in ("clock", "intro")}
+    olds = {"clock": ["clock.two_hands", "intro.two_hands"], "gates.cope": ["cope.gates"]}
+    olds |= {"gates.fox": ["fox.gates", "fox.alibi"]}
+    moved |= {f"embed/{old}.html": f"{new}.html" for new, those in olds.items() for old in those}
     template = jinja2.Template(MOVED.read_text("utf-8"), keep_trailing_newline=True)
     for old, to in moved.items():
         (out / old).write_text(template.render(to=to), "utf-8")

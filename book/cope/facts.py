@@ -8,7 +8,8 @@ import torch
 
 import posenc
 from posenc.bias.cope import lookup, positions
-from posenc.chapters.cope.figures import TABLE, TRAINED_GATES, counted, looked_up, name_of
+from posenc.chapters.cope.figures import TRAINED_GATES, name_of
+from posenc.chapters.cope.gates import TABLE, WORDS, presets, read
 from posenc.lab.experiments import half_width, judge, load_results, mean_and_spread
 from posenc.lab.explore.parts import signed
 from posenc.lab.write import finish, seeded, table
@@ -122,8 +123,9 @@ def check_errors(q, k, e):
 
 def card_figure():
     r"""The card's picture: gates as steps of a staircase, and the table read between its rows."""
-    words = posenc.chapters.cope.figures.TOKENS
-    p = counted("words", len(words) - 1, 8, 0.5)
+    words, gates = WORDS["cope"].split(), presets("cope")["words"]
+    gates[words.index("dog")] = 0.5
+    p, biases = read("cope", gates, len(words) - 1)
     figure, (left, right) = plt.subplots(1, 2, figsize=(4.4, 2.4), layout="constrained")
     left.step(range(len(words)), p, where="post", color="#0072b2", lw=2)
     left.axhline(len(TABLE) - 1, color="#6b7280", ls="--", lw=1)
@@ -134,7 +136,7 @@ def card_figure():
     left.set_xticks(range(len(words)), words, rotation=60)
     left.set_ylabel("position p")
     right.plot(range(len(TABLE)), TABLE, "s-", color="#6b7280", ms=5, label="row of the table")
-    right.plot(p.clamp(max=len(TABLE) - 1), looked_up(p), "o", mfc="none", color="#c45500", ms=8, label="key")
+    right.plot(p.clamp(max=len(TABLE) - 1), biases, "o", mfc="none", color="#c45500", ms=8, label="key")
     right.set_xlabel("position p")
     right.set_ylabel("bias q·e[p]")
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower right", ncols=2, frameon=False)

@@ -205,14 +205,6 @@ interact(
 )
 
 # %% [markdown]
-# The book's explorable, with your two functions in it:
-
-# %%
-from posenc.chapters.cope.figures import gates
-
-display(gates.with_function(positions=positions, lookup=lookup))
-
-# %% [markdown]
 # ## The kernel
 # Your logits are a matrix of $T \times T$ numbers, and so are the gates and the positions. The Triton kernel holds one block of them at a time: it
 # walks along the keys from the newest to the oldest and carries the count of open gates from block to block. Are they the same

@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 import posenc
 from posenc.bias.fox import decay
 from posenc.chapters.cope.facts import SOLVED
-from posenc.chapters.fox.figures import ALL_OPEN, SHUT, TOKENS, line_of_gates, weights_of
+from posenc.chapters.cope.gates import SHUT, WORDS, presets, read
 from posenc.lab.experiments import ignores_far, judge, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import AMOUNT, HIDDEN, plot_by_position
 from posenc.lab.write import finish, pm, signed_pm, table
@@ -85,10 +85,10 @@ def clock_numbers() -> dict[str, str]:
 
 
 def hand_numbers() -> dict[str, str]:
-    r"""What closing the door of token 5 does to the line of the explorable, all other doors open."""
-    after = TOKENS.index(".") + 1
-    log_gates, query = line_of_gates(ALL_OPEN, after, SHUT), len(TOKENS) - 1
-    closed, opened = (weights_of(gates, query)[1][:after] for gates in (log_gates, torch.zeros_like(log_gates)))
+    r"""What closing the door of token 5 does to the line of the figure, all other doors open."""
+    after, opened = WORDS["fox"].split().index(".") + 1, presets("fox")["open"]
+    gates = [*opened[:after], SHUT, *opened[after + 1 :]]
+    closed, opened = (read("fox", line, len(line) - 1)[1][:after] for line in (gates, opened))
     return {
         "hand_gate": f"{SHUT:g}",
         "hand_first": f"{closed[:-1].sum().item():.3f}",

@@ -241,7 +241,8 @@ def test_a_shared_link_says_what_it_leads_to(page, site):
 
 @built
 def test_an_old_address_leads_on(site):
-    for old, new in (("book/rope.html", "rope/index.html"), ("embed/clock.two_hands.html", "clock.html")):
+    pages = {"book/rope.html": "rope/index.html", "embed/clock.two_hands.html": "clock.html"}
+    for old, new in (pages | {"embed/fox.alibi.html": "gates.fox.html"}).items():
         tree = BeautifulSoup((site / old).read_text("utf-8"), "html.parser")
         assert tree.a["href"] == tree.select_one("link[rel=canonical]")["href"] == new
         assert (site / old).parent.joinpath(new).exists()
