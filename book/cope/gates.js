@@ -8,6 +8,7 @@ posencLive("gates", function (place, data) {
   const GHOST = `fill="none" stroke="${INK}" stroke-dasharray="3 3" stroke-opacity="0.65"`;
   const MIDDLE = 'text-anchor="middle"', END = 'text-anchor="end"', SMALL = `${MIDDLE} font-size="11"`, BOLD = 'font-weight="600"';
   const fresh = (i, query = data.query) => ({ preset: i, query, gates: presets[i][1].slice() });
+  const entry = window.posencExplorables?.get("gates") || {}; // the player reads and writes the address
   // `last` is what was moved last, a gate's number, "query" or "preset", and `before` how all stood then.
   let now = fresh(0), before = null, last = null, drag = null, tapped = -1, waits = 0, width = 0, g = null;
 
@@ -195,7 +196,7 @@ posencLive("gates", function (place, data) {
   function show() {
     draw();
     clearTimeout(waits);
-    waits = setTimeout(() => { spoken.textContent = chips.textContent; }, 400);
+    waits = setTimeout(() => { spoken.textContent = chips.textContent, entry.writeLink?.(); }, 400);
   }
   // A gate keeps to whole quarters, and to the preset's own, where the hand comes near.
   function pull(l, value, near = 0) {
@@ -240,6 +241,9 @@ posencLive("gates", function (place, data) {
   });
   buttons.forEach((button, i) => button.addEventListener("click", () => { begin("preset", true), now = fresh(i, now.query), show(); }));
   reset.addEventListener("click", () => restart(now.preset));
+  const own = () => now.gates.map((v, l) => `gate${l}:${v}`).filter((_, l) => now.gates[l] !== presets[now.preset][1][l]);
+  const link = () => `gates=${[`preset:${now.preset}`, `query:${now.query}`, ...own()]}`;
+  Object.assign(entry, { ready: () => true, changed: () => before !== null, link });
   // An answer to the question above, or an address: a preset by its number, the query, gates.
   place.addEventListener("set", ({ detail: { preset, query = data.query, ...gates } }) => {
     restart(clamp(Math.round(preset) || 0, 0, presets.length - 1), clamp(Math.round(query) || 0, 0, N - 1));
