@@ -1,4 +1,4 @@
-r"""Explorables of the stick-breaking chapter: a stick broken key by key, and what more keys do to a weight."""
+r"""The explorable of the stick-breaking chapter: what more keys do to a weight."""
 
 import functools
 
@@ -7,99 +7,6 @@ import torch
 from posenc import stickbreaking
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.explore.parts import axis, bars, label, path, pin, signed
-
-TOKENS = ["the", "cat", "sat", "and", "the", "dog", "sat", "and", "the", "cat"]
-NOUNS = {"cat", "dog"}
-
-
-def logits(query):
-    r"""Content-only logits of the keys before `query`, [query]: equal tokens get equal logits, wherever they stand."""
-    own = TOKENS[query]
-    alike = {True: 1.5, False: -2.5}
-    z = [0.5 if {own, key} == NOUNS else alike[own == key] for key in TOKENS[:query]]
-    return torch.tensor(z, dtype=torch.float64)
-
-
-def _allocation(query, temperature, offset, order, remainder, *, weigh=stickbreaking.weigh):
-    z = logits(query) / temperature
-    visible = torch.ones(1, query, dtype=torch.bool)
-    direction = "recent" if order == "nearest first" else "first"
-    take, left = weigh((z + offset)[None], visible, direction, return_remainder=True)
-    take, left = take[0], float(left[0])
-    soft = torch.softmax(z + offset, dim=-1)
-
-    asked = list(range(query))[::-1] if direction == "recent" else list(range(query))
-    pieces = take[asked]
-    start = torch.cumsum(pieces, 0) - pieces
-    names = [f"{TOKENS[j]}<sub>{j}</sub>" for j in asked]
-    # One fill a key in both bars; the tokens that equal the query's are orange, and every piece has its label.
-    fills = [COLORS["blue" if j % 2 else "sky"] for j in range(query)]
-    fills = [COLORS["orange"] if TOKENS[j] == TOKENS[query] else fill for j, fill in enumerate(fills)]
-    soft_start = torch.cumsum(soft[asked], 0) - soft[asked]
-    gap = 1 - left
-    edge = dict(color="#ffffff", width=1)
-
-    def bar(name, words, x, **parts):
-        parts = dict(text=names, textposition="none") | parts
-        hover = f"query {query}, {words}<extra></extra>"  # plotly's %{x} is where a bar ends
-        return dict(type="bar", name=name, orientation="h", x=x, customdata=x, hovertemplate=hover, **parts)
-
-    def strip(name, words, x, base, y, **parts):  # a bar of the upper panel, its pieces labelled
-        parts = dict(width=0.86, text=names, marker=dict(color=[fills[j] for j in asked], line=edge)) | parts
-        where = dict(yaxis="y2", textposition="inside", insidetextanchor="middle", textangle=0)
-        return bar(name, words, x=x, base=base, y=[y] * len(x), **where, **parts)
-
-    leaves = "key %{text}: leaves %{customdata:.3f} of the stick to those asked after it"
-    pale, thick = dict(color=COLORS["gray"], opacity=0.4), dict(width=0.8, marker=dict(color=[fills[j] for j in asked]))
-    drop = remainder == "dropped"
-    # The words stand clear of a phone's axis.
-    asks = dict(marker=dict(symbol="diamond", size=[0, 15], color="ink", opacity=1))
-    asks |= dict(text=["", f"{TOKENS[query]}<sub>{query}</sub> asks"], textposition="bottom right")
-    rest = "left over" if drop else f"to {TOKENS[query]}<sub>{query}</sub> itself"
-    looks = dict(marker=dict(color=COLORS["gray" if drop else "purple"], line=edge), text=[rest])
-    looks |= dict(width=0.4 if drop else 0.86)
-    data = [
-        bar("what the key leaves", leaves, 1 - start - pieces, base=start + pieces, y=asked, width=0.3, marker=pale),
-        bar("piece the key takes", "key %{text}: takes %{customdata:.3f}", pieces, base=start, y=asked, **thick),
-        strip("the stick", "key %{text}: weight %{customdata:.3f}", pieces, start, 1),
-        strip("what is left of the stick", f"the rest: %{{customdata:.3f}} {rest}", [left], [gap], 1, **looks),
-        strip("softmax", "key %{text}: softmax weight %{customdata:.3f}", soft[asked], soft_start, 0),
-        path("the query", [1, 0.035], [query] * 2, "ink", 1.5, "dot", **asks) | dict(mode="lines+markers+text"),
-    ]
-    tokens = [f"{token}<sub>{j}</sub>" for j, token in enumerate(TOKENS)]
-    ticks = dict(tickvals=list(range(len(TOKENS))), ticktext=tokens)
-    layout = dict(
-        barmode="overlay",
-        height=540,
-        showlegend=False,
-        uniformtext=dict(mode="hide", minsize=10),
-        xaxis=axis(0, 1, "share of the stick", anchor="y", domain=[0, 1]),
-        yaxis=axis(len(TOKENS) + 0.1, -0.6, domain=[0, 0.7], tickmode="array", **ticks),
-        yaxis2=axis(-0.5, 1.5, domain=[0.77, 1], tickmode="array", tickvals=[0, 1], ticktext=["softmax", "stick"]),
-        margin=dict(l=70, t=10),
-    )
-    total = float(take.sum()) + (0.0 if drop else left)
-    nearest = float(take[-1]) if query else 0.0
-    return dict(data=data, layout=layout), {"total": total, "left": left, "nearest": nearest}
-
-
-allocation = explorable(
-    _allocation,
-    id="stickbreaking.allocation",
-    title="A stick, broken key by key",
-    alt="Top: the finished stick as a bar of length one, cut into one labelled piece for each key in the order of "
-    "asking, above the softmax of the same logits. Below: a staircase with a row for each key; a thick bar is "
-    "what the key takes, a thin gray bar what it leaves to the keys asked after it. Of two equal tokens the one "
-    "asked first takes more; softmax gives both the same. The dotted row of the query is dragged to another token.",
-    readout="sum {total:.3f} · left over {left:.3f} · nearest key {nearest:.3f}",
-    handles={"the query": "query"},
-    query=slider(range(len(TOKENS)), label="query i", default=8, format=lambda i: f"{i}, “{TOKENS[i]}”"),
-    temperature=slider([0.5, 1.0, 2.0], label="temperature", default=1.0),
-    offset=slider([-6, -4, -2, 0, 2, 4, 6], label="added to logits", default=0, format=signed),
-    order=slider(["nearest first", "key 0 first"], label="asked"),
-    remainder=slider(["dropped", "to the query"], label="the rest"),
-)
-
 
 COUNTS = (0, 1, 4, 16, 64, 256, 1024, 4096)
 PARTS = {  # of the weight: who has it

@@ -174,7 +174,7 @@ interact(
     temperature=FloatSlider(1.0, min=0.25, max=4, step=0.25, continuous_update=False),
 )
 # %% [markdown]
-# The chapter's figure, drawn by your function: the stick broken key by key.
+# The chapter's figure, drawn by your function: what more keys do to the weight of a match.
 
 # %%
 from posenc.chapters.stickbreaking import figures
@@ -182,13 +182,11 @@ from posenc.chapters.stickbreaking import figures
 
 def mine(z, visible, order, return_remainder):
     """Your log_weights in the form that the figure calls."""
-    row = z if order == "recent" else z.flip(-1)
-    pieces = log_weights(row).exp()
-    pieces = pieces if order == "recent" else pieces.flip(-1)
+    pieces = log_weights(z.masked_fill(~visible, -math.inf)).exp()
     return pieces, 1 - pieces.sum(-1)
 
 
-display(figures.allocation.with_function(weigh=mine))
+display(figures.dilution.with_function(weigh=mine))
 
 # %% [markdown]
 # How far does a head look back? Your `weigh` on equal logits: the mean distance, and what is left.
