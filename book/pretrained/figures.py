@@ -6,7 +6,7 @@ import numpy as np
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import SEQUENTIAL, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, path, signed
+from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, signed
 
 FOUND = load_results("pretrained")
 LENGTHS = FOUND["lengths"]
@@ -135,34 +135,4 @@ heads = explorable(
     handles={"the head": ("head", "layer")},
     layer=slider(range(LAYERS), label="layer", default=LAYERS // 2),
     head=slider(range(HEADS), label="head", default=0),
-)
-
-
-def _pairs(layer):
-    slow, shares = FOUND["slow"], ENERGY / ENERGY.sum(1, keepdims=True)
-    fast = [pair for pair in range(ENERGY.shape[1]) if pair not in slow]
-
-    def of(name, which, color, shape):
-        look = dict(pattern=dict(shape=shape, size=5))
-        return bars(name, which, shares[layer, which].tolist(), color, marker=look, hover="pair %{x}: %{y:.3f}")
-
-    every = path("mean of all layers", [*fast, *slow], shares.mean(0).tolist(), "gray", 1, marker=dict(size=4))
-    layout = dict(
-        height=360,
-        xaxis=axis(-0.7, ENERGY.shape[1] - 0.3, "pair of lanes, fastest first"),
-        yaxis=axis(0, math.ceil(20 * shares.max()) / 20, "share of the variances"),
-        barmode="overlay",
-    )
-    data = [of("full circle", fast, "blue", ""), of("slow", slow, "orange", "/"), every]
-    return dict(data=data, layout=layout), {"layer": f"layer {layer}", "slow": f"{shares[layer, slow].sum():.0%}"}
-
-
-pairs = explorable(
-    _pairs,
-    id="pretrained.pairs",
-    title="Which pairs make the scores differ",
-    alt="A bar for each of the pairs of a layer, from the fastest to the slowest: its share of the variances of their "
-    "parts of the scores. Pairs that never came full circle in training are orange. A gray line: the mean of layers.",
-    readout="{layer}: slow pairs have {slow}",
-    layer=slider(range(LAYERS), label="layer", default=LAYERS // 2),
 )
