@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore import explorable, slider
 from posenc.lab.explore.parts import axis, bars, dots, label, line, path, signed, upright
 from posenc.lab.explore.parts import level as horizontal
 from posenc.rotate.rope import inv_freq
@@ -124,45 +124,57 @@ def _ladder(which, pairs, pair):
     middle = (lane[0::2] + lane[1::2]) / 2
     at = min(pair, pairs) - 1  # a state with fewer pairs than that is never shown
     gap = torch.full_like(even, math.nan)
-    colors, symbols = [COLORS["blue"], COLORS["orange"]], ["circle", "diamond"]
-    sides = dict(textposition=["middle left", "middle right"])
+    own, half = 100 * part[at].item(), 175 * turning(head_dim, LANES).abs().max().item()
     fine = torch.linspace(0, 1, 97, dtype=torch.float64)
     joined = [torch.stack((*pair, gap), -1).flatten() for pair in ((lane[0::2], lane[1::2]), (even, odd))]
     each = dict(color=["blue", "orange", "gray"] * pairs, symbol=["circle", "diamond", "circle"] * pairs)
     named = dict(hover="%{text} lane: factor %{y:.3f}", text=["even", "odd", ""] * pairs)
     named |= dict(marker=each | dict(size=8 if pairs < 16 else 5))
-    ours = [signed(100 * p, 1) + "%" if n == at else "" for n, p in enumerate(part.tolist())]
-    turns = dict(hover="%{y:.1f}% of this pair's score turns with m + n", text=ours, yaxis="y2", width=1.5 / head_dim)
+    turns = dict(hover="%{y:.1f}% of this pair's score turns with m + n", yaxis="y2", width=1.5 / head_dim)
     strong = dict(opacity=[1 if n == at else 0.45 for n in range(pairs)])
     below = "part of a score that turns with m + n" if which == LANES else "nothing turns with m + n"
     data = [
         line("the bump", fine, 0.8 + 0.4 * torch.exp(-((fine - 1 / 4) ** 2) / (2 * (1 / 8) ** 2)), "gray", 1, "dot"),
-        upright("this pair", middle[at], 0.68, 1.29, "ink", 1.5, "dot"),
+        upright("this pair", middle[at], 0.77, 1.29, "ink", 1.5, "dot"),
         path("the two lanes of a pair", *joined, "gray", 2, **named),
         line("between the two", [middle[at]] * 2, [even[at], odd[at]], "red", 7),
-        dots("this pair's lanes", lane[[2 * at, 2 * at + 1]], torch.stack((even[at], odd[at])), colors, 13, symbols)
-        | dict(mode="markers+text", text=["even", "odd"], textfont=dict(size=13, color=colors), **sides),
-        label("above", 1, 1.255, "factor on each lane", "ink", "middle left"),
-        bars("part that turns with m + n", middle, 100 * part, "red", marker=strong, **turns, **OUTSIDE),
-        label("below", 1, 24.5, below, "red", "middle left", yaxis="y2"),
+        dots(
+            "this pair's lanes",
+            lane[[2 * at, 2 * at + 1]],
+            torch.stack((even[at], odd[at])),
+            ["blue", "orange"],
+            13,
+            ["circle", "diamond"],
+        ),
+        label("above", 1.02, 0.72, "factor on each lane: ● even, ◆ odd", "ink", "middle left"),
+        bars("part that turns with m + n", middle, 100 * part, "red", marker=strong, **turns),
+        label(
+            "its number",
+            middle[at].item(),
+            math.copysign(0.7 * half, own),
+            f"{signed(own, 1)}%",
+            "red",
+            CENTER,
+            yaxis="y2",
+        ),
+        label("below", 1.02, 0.92 * half, below, "red", "middle left", yaxis="y2"),
     ]
-    quarters = [0, 0.25, 0.5, 0.75]
+    quarters, tick = [0, 0.25, 0.5, 0.75], 80 // pairs
     ladder = dict(tickvals=quarters, ticktext=[f"{2 * math.pi * 10_000**x:,.0f}" for x in quarters])
     layout = dict(
         height=460,
         showlegend=False,
         margin=dict(t=12),
-        meta=dict(phone=dict(xaxis=dict(range=[-0.2, 1.15]))),  # for the names of the first and last pair's lanes
         xaxis=axis(-0.09, 1.06, "a pair turns once in so many tokens", anchor="y2", **ladder),
         yaxis=axis(0.68, 1.3, domain=[0.5, 1], tickvals=[0.8, 1, 1.2]),
-        yaxis2=axis(-28, 28, domain=[0, 0.44], tickvals=[-20, 0, 20], ticktext=["−20%", "0", "+20%"]),
+        yaxis2=axis(-half, half, domain=[0, 0.44], tickvals=[-tick, 0, tick], ticktext=[f"−{tick}%", "0", f"+{tick}%"]),
     )
     wave = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)[at].item()
     return dict(data=data, layout=layout), {
         "wave": f"{wave:,.0f}",
         "even": even[at].item(),
         "odd": odd[at].item(),
-        "turning": f"{signed(100 * part[at], 1)}%",
+        "turning": f"{signed(own, 1)}%",
     }
 
 

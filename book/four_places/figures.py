@@ -232,7 +232,7 @@ shift = explorable(
     "buttons choose at which of the four places position enters, by one method each.",
     readout="first “the” {first:.3f} · second “the” {second:.3f} · all words {sum:.3f}",
     handles={"first word": "start"},
-    place=slider(list(METHOD), label="place"),
+    place=slider(list(METHOD), label="place", default="embed"),
     start=slider(range(LAST + 2 - len(SENTENCE)), label="first word stands at", play=True),
 )
 

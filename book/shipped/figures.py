@@ -9,7 +9,7 @@ from posenc.lab.explore.parts import axis, bars, dots, label, line, pin, upright
 
 MODELS = "GPT-NeoX-20B|MPT-7B|Mistral 7B|Llama 3.1 8B|DeepSeek-V3|Gemma 3 4B|Llama 4 Scout|SmolLM3|gpt-oss"
 MODELS = [*MODELS.split("|"), "Ministral 3", "Qwen3.5", "Gemma 4"]  # as they came out
-LAYERS = range(12)  # longer than any period of these models; the strip shows all
+LAYERS = range(12)  # that are drawn: the periods of these models divide twelve, so later layers repeat them
 LENGTHS = [2**n for n in range(10, 21)]
 #: kind of layer -> color, pattern
 KINDS = {
@@ -22,8 +22,8 @@ KINDS = {
 }
 INSTEAD = {
     "nope": "no position: nothing turns",
-    "linear": "no softmax: order enters by recurrence",
-    "alibi": "a penalty that grows with distance: nothing turns",
+    "linear": "no softmax:<br>order enters by recurrence",
+    "alibi": "a penalty that grows with distance:<br>nothing turns",
 }
 
 
@@ -55,14 +55,15 @@ def pairs(layer, extent):
 
 def _depth(model, layer, length):
     reading, far = readings()[MODELS[model]], extents(MODELS[model], length)
-    own, extent, count = reading[layer], far[layer], len(reading)
-    names = [name_of(one) for one in reading]
-    at = {name: [i for i, one in enumerate(names) if one == name] for name in KINDS}
+    own, extent, names = reading[layer], far[layer], [name_of(one) for one in reading]
+    assert all(name == names[i % len(LAYERS)] for i, name in enumerate(names)), MODELS[model]
+    at = {name: [i for i in LAYERS if names[i] == name] for name in KINDS}
 
     def strip(name, color, shape):
-        x, y = [(i + 0.5) / count for i in at[name]], [max(far[i].distance, 1) for i in at[name]]
-        look = dict(width=0.86 / count, marker=dict(pattern=dict(shape=shape, size=5)))
-        return bars(name, x or [0], y or [math.nan], color, panel=2, **look)
+        look = dict(width=0.86, marker=dict(pattern=dict(shape=shape, size=5)))
+        return bars(
+            name, at[name] or [0], [max(far[i].distance, 1) for i in at[name]] or [math.nan], color, panel=2, **look
+        )
 
     turning = pairs(own, extent) if own.rope is not None else []
 
@@ -76,20 +77,22 @@ def _depth(model, layer, length):
     words = "" if turning else INSTEAD[own.method]
     data = [
         *(strip(name, *look) for name, look in KINDS.items()),
-        pin("the layer", (layer + 0.5) / count, 1, 4e6, panel=2),
+        pin("the layer", layer, 1, 4e6, panel=2),
         line("all that training had", [seen, seen], [0, 1], "gray", 2, "dash", showlegend=False),
-        upright("as far as the layer sees", sees, 0, 1, "ink"),
+        upright("as far as the layer sees", sees, 0, 1 if turning else 0.6, "ink"),
         marks("came full circle", "full circle", "blue", "circle"),
         marks("never did", "never", "orange", "circle-open"),
         marks("new angles", "unseen", "red", "x"),
-        label("what turns", 4.5e3, 0.5, words, "ink", "middle center", 14),
+        label("what turns", 4.5e3, 0.82, words, "ink", "middle center", 14),
     ]
     tokens = dict(type="log", tickvals=[1, 100, 1e4, 1e6], ticktext=["1", "100", "10⁴", "10⁶"])
     layout = dict(
         height=480,
         xaxis=axis(-0.2, 8, dict(text="tokens: once around; lines: how far", standoff=4), anchor="y", **tokens),
         yaxis=axis(-0.04, 1.04, "pairs", domain=[0, 0.5], tickvals=[0, 1], ticktext=["slow", "fast"]),
-        xaxis2=axis(0, 1, domain=[0, 1], anchor="y2", tickvals=[0.1, 0.9], ticktext=["first layers", "last layers"]),
+        xaxis2=axis(
+            -0.5, 11.5, dict(text="layer; the later ones repeat these", standoff=2), anchor="y2", tickvals=list(LAYERS)
+        ),
         yaxis2=axis(
             0, 6.7, "sees", domain=[0.66, 1], **tokens | dict(tickvals=[100, 1e4, 1e6], ticktext=["100", "10⁴", "10⁶"])
         ),
@@ -99,7 +102,7 @@ def _depth(model, layer, length):
     circle = f"{extent.slow} of {extent.pairs} slow, {extent.unseen} unseen" if turning else "no pair turns"
     back = "reads by recurrence" if own.method == "linear" else f"sees {extent.distance:,} back"
     return dict(data=data, layout=layout), {
-        "kind": f"layer {layer} of {count}: {names[layer]}",
+        "kind": f"layer {layer} of {len(names)}: {names[layer]}",
         "sees": back,
         "circle": circle,
     }
@@ -109,11 +112,12 @@ depth = explorable(
     _depth,
     id="shipped.depth",
     title="What a model's layers do with position",
-    alt="Above, a bar for each layer from the first to the last, as high as the layer sees far, in the color and the "
-    "pattern of its kind: RoPE over all keys, in a window, in blocks, no position, linear, or other. A pin marks the "
-    "chosen layer and can be dragged. Below, its pairs of lanes by the tokens that they take for a full circle: a "
-    "filled circle where training saw it whole, an open one where it did not, a cross where this text brings new "
-    "angles. A dashed line stands at the distances that training had, a solid one at the farthest key of this text.",
+    alt="Above, a bar for each of the first twelve layers, which the later ones repeat, as high as the layer sees "
+    "far, in the color and the pattern of its kind: RoPE over all keys, in a window, in blocks, no position, linear, "
+    "or other. A pin marks the chosen layer and can be dragged. Below, its pairs of lanes by the tokens that they take "
+    "for a full circle: a filled circle where training saw it whole, an open one where it did not, a cross where this "
+    "text brings new angles. A dashed line stands at the distances that training had, a solid one at the farthest key "
+    "of this text.",
     readout="{kind} · {sees} · {circle}",
     handles={"the layer": "layer"},
     model=slider(range(len(MODELS)), label="model", default=MODELS.index("Llama 3.1 8B"), format=lambda n: MODELS[n]),
