@@ -7,7 +7,7 @@ import numpy as np
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import axis, bars, heat, label, level, line, number, path, signed, upright
+from posenc.lab.explore.parts import axis, bars, heat, label, level, number, path, signed, tile, upright
 from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
 
@@ -47,7 +47,6 @@ def _distance_keys(method, keys, gap):
         for k, row in zip(TRAINED, zip(mean, spread))
     ]
     ground = dict(zmin=0, zmax=math.sqrt(1.5), colorscale=MORE, showscale=False, xgap=2, ygap=2)  # a root shows a tenth
-    x, y = np.array([-1, 1, 1, -1, -1, math.nan, 0]) / 2 + g, np.array([-1, -1, 1, 1, -1, math.nan, 0]) / 2 + n
     numbers = [number(value) for value in mean.flatten()]
     inks = ["#f2f2f2" if value > 0.6 else COLORS["ink"] for value in mean.flatten()]
     beside = {name: of[0][n, g] for name, of in maps.items()}
@@ -55,9 +54,9 @@ def _distance_keys(method, keys, gap):
     shown = dict(text=[number(value) for value in beside.values()], textposition="outside", cliponaxis=False)
     shown |= dict(orientation="h", panel=2, marker=marks)
     data = [
-        heat("map", PLACES, PLACES, np.sqrt(np.maximum(mean, 0)), hover="%{text}", text=said, **ground),
+        heat("map", PLACES, PLACES, np.sqrt(np.where(mean < 0.005, 0, mean)), hover="%{text}", text=said, **ground),
         label("numbers", PLACES * 4, np.repeat(PLACES, 4), numbers, inks, "middle center", 11),
-        line("cell", x, y, "ink", 3),
+        tile("cell", g, n, 36),
         bars("this cell", list(beside.values()), [name.split("-")[0] for name in beside], "orange", **shown),
     ]
     ticks = axis(-0.5, 3.5, tickvals=PLACES, tickangle=0, ticks="", showgrid=False, zeroline=False)
@@ -103,18 +102,16 @@ def _needle(method, at):
     wrong, blind = grid.mean(0), cut.mean(0)
     ends = [int(np.isfinite(row).sum()) - 1 for row in wrong[1:-1]]  # of the lines between: that of training lies below
     apart = max(0.0, 0.08 - (blind[-1] - wrong[-1, -1])) / 2
-    # The names of lines that end below stand one above the other, the farther beside its needle.
-    places = [(row[at], row[at] < 0.05, 0.02 + 0.08 * i) for i, (row, at) in enumerate(zip(wrong[1:], ends))]
-    x = [distances[at] * (0.95 if low else 1.1) for at, (_, low, _) in zip(ends, places)]
-    y = [y + (above if low else -0.01) for y, low, above in places]
-    sides = ["top left" if low else "bottom right" for _, low, _ in places]
-    between = [f"of {n}" for n in contexts[1:-1]]
-    longest = contexts[-1]
+    longest, heights = contexts[-1], [row[at] - 0.01 for row, at in zip(wrong[1:], ends)]
+    alike = max(heights) < 0.03  # all lines are one at the foot, and share a name
+    between = ["" if alike else f"of {n}" for n in contexts[1:-1]]
+    x = [1.1 * distances[at] for at in ends]
     hovers = [f"{method}, context {n}, needle %{{x:d}} back: %{{y:.0%}} wrong" for n in contexts]
     looks = [("gray", 1.5, 7) if n < longest else ("blue", 4, 10) for n in contexts]
     blind_hover = f"{method}, attention cut, needle %{{x:d}} back: %{{y:.0%}} wrong"
     diamond = dict(symbol="diamond-open", size=11)
-    ends_at, names = [wrong[-1, -1] - apart, blind[-1] + apart], [f"context<br>of {longest}", f"cut to {contexts[0]}"]
+    ends_at = [wrong[-1, -1] - apart, blind[-1] + apart]
+    names = [f"context<br>{'128–' if alike else 'of '}{longest}", f"cut to {contexts[0]}"]
     data = [
         path(str(n), distances, row, color, width, hover=hover, marker=dict(symbol=symbol, size=size))
         for n, row, hover, (color, width, size), symbol in zip(contexts, wrong, hovers, looks, SYMBOLS)
@@ -124,7 +121,7 @@ def _needle(method, at):
         level("guessing", guess, 1, 2 * distances[-1], "gray", 1, "dot"),
         upright("farthest in training", farthest, -0.03, 1.03, "gray", 2, "dot"),
         upright("cursor", at, -0.03, 1.03, "ink", 2),
-        label("names of shorter contexts", x, y, between, "gray", sides, halo=True, cliponaxis=False),
+        label("names of shorter contexts", x, heights, between, "gray", "bottom right", halo=True, cliponaxis=False),
     ]
     tens = dict(type="log", tickvals=[*ticks, farthest], ticktext=[*map(str, ticks), f"{farthest}<br>in training"])
     first, last = math.log10(distances[0]) - 0.08, math.log10(distances[-1]) + 0.12

@@ -6,7 +6,7 @@ import numpy as np
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import SEQUENTIAL, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, signed
+from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, signed, tile
 
 FOUND = load_results("pretrained")
 LENGTHS = FOUND["lengths"]
@@ -107,16 +107,20 @@ losses = explorable(
 def _heads(layer, head):
     first = SHARES[:, :, 0]
     own = SHARES[layer, head]
-    map_ = heat("share on the first key", list(range(HEADS)), list(range(LAYERS)), first.tolist(), zmin=0, zmax=1,
-                hover="layer %{y}, head %{x}: %{z:.2f}", panel=2, colorscale=SEQUENTIAL, showscale=False)  # fmt: skip
-    mark = held("the head", head, layer, "orange", xaxis="x2", yaxis="y2")
+    key = dict(title=dict(text="share on the first key", side="top"), orientation="h", y=1, yanchor="bottom", len=0.7)
+    key |= dict(thickness=8, tickvals=[0, 0.5, 1])
+    map_ = heat("share on the first key", list(range(LAYERS)), list(range(HEADS)), first.T.tolist(), zmin=0, zmax=1,
+                hover="layer %{x}, head %{y}: %{z:.2f}", panel=2, colorscale=SEQUENTIAL, colorbar=key)  # fmt: skip
+    mark = tile("the head", layer, head, 22, xaxis="x2", yaxis="y2")  # sees its cell
     shares = bars("share of weight", NEAR, own.tolist(), "blue", hover="%{x}: %{y:.3f}", showlegend=False)
+    upto = ["first key", "0", "1", *(f"–{n - 1}" for n in FOUND["until"][2:]), "more"]
+    ticks = dict(tickvals=NEAR, ticktext=upto, tickangle=0)
     layout = dict(
         height=470,
-        xaxis=axis(-0.5, len(NEAR) - 0.5, "distance to the key, in tokens", domain=[0.42, 1], anchor="y"),
-        yaxis=axis(0, 1, "share of weight", anchor="x"),
-        xaxis2=axis(-0.5, HEADS - 0.5, "head", domain=[0, 0.27], anchor="y2"),
-        yaxis2=axis(LAYERS - 0.5, -0.5, "layer", anchor="x2"),
+        xaxis=axis(-0.5, len(NEAR) - 0.5, "distance to the key, in tokens", anchor="y", **ticks),
+        yaxis=axis(0, 1, "share of weight", domain=[0, 0.42]),
+        xaxis2=axis(-0.5, LAYERS - 0.5, anchor="y2", tickvals=[0, 10, 20, 29], ticktext=["layer 0", "10", "20", "29"]),
+        yaxis2=axis(HEADS - 0.5, -0.5, "head", domain=[0.62, 1], anchor="x2"),
     )
     most = int(own.argmax())
     return dict(data=[map_, mark, shares], layout=layout), {
@@ -129,8 +133,8 @@ heads = explorable(
     _heads,
     id="pretrained.heads",
     title="Where the heads of SmolLM2 look",
-    alt="On the left a map with a row for each layer and a column for each head, the brighter the more of the weight "
-    "lies on the first key; a diamond marks the chosen head and can be dragged. On the right its weight by distance.",
+    alt="Above, a map with a column for each layer and a row for each head, the brighter the more of the weight lies "
+    "on the first key; a frame marks the chosen head and can be dragged. Below, its weight by distance.",
     readout="{where}: {most}",
     handles={"the head": ("head", "layer")},
     layer=slider(range(LAYERS), label="layer", default=LAYERS // 2),

@@ -108,6 +108,12 @@ def held(name, x, y, color="ink", symbol="diamond", size=13, **more):
     return dots(name, [x], [y], color, size, symbol, marker=edge, cliponaxis=False, showlegend=False, **more)
 
 
+def tile(name, x, y, size, **more):
+    r"""A frame to take in hand, more than 20 pixels wide, round what is to be read in it."""
+    look = dict(marker=dict(line=dict(color=COLORS["blue"], width=1)), cliponaxis=False, showlegend=False)
+    return dots(name, [x], [y], "rgba(0, 0, 0, 0)", size, "square", **look, **more)
+
+
 def apart(values: list, gap: float, bottom: float) -> list:
     r"""Where names stand beside these heights: near them, at least `gap` from each other, above the bottom."""
     order = sorted(range(len(values)), key=values.__getitem__)
