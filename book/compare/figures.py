@@ -155,7 +155,7 @@ def _puzzles(puzzle):
     names = dict(tickvals=list(at.values()), ticktext=[METHODS[m].title + " (✗)" * (not able[m]) for m in order])
     layout = dict(
         height=460,
-        xaxis=axis(-0.03, 1.0, words, tickformat=".0%"),
+        xaxis=axis(-0.1, 1.02, words, tickvals=[0, 0.5, 1], ticktext=["0", "50%", "100%"]),
         yaxis=axis(-0.6, len(order) - 0.4, zeroline=False, **names),
         meta=dict(phone=dict(xaxis=dict(title=dict(text=words.replace("; ", ";<br>"))))),
     )
