@@ -168,26 +168,32 @@ def _cliff(shift):
     norms, start = (np.mean(RESULTS[name], 0)[:right] for name in ("norms", "norms_start"))
     low, top = float(min(table.min(), sinusoid.min())), float(max(table.max(), sinusoid.max()))
     pad = 0.08 * (top - low)
-    grips = dict(color="ink", size=[0, 11, 11, 0], symbol="diamond", opacity=1)
     loss, long = "first id %{x}: loss %{y:.2f}", "length %{y:.2f}"
     lower, shade = dict(panel=2, showlegend=False), dict(fill="toself", fillcolor="rgba(107, 114, 128, 0.25)")
-    rows, box = np.arange(right), [shift, shift, last, last, shift]
-    drop = [low - pad, sinusoid[here], table[here], top + pad]
+    rows, high = np.arange(right), float(norms.max()) * 1.1
+    fresh, tall = max(shift, LENGTH) if last >= LENGTH else math.nan, [0.8 * high, 0, 0, 0.8 * high, 0.8 * high]
+    hatched = dict(fill="toself", fillpattern=dict(shape="/", size=6), fillcolor=COLORS["gray"], hover=None)
     data = [
         path("learned table", SHIFTS, table, "blue", 3, hover=f"learned table, {loss}", marker=dict(size=5)),
         line("sinusoid", SHIFTS, sinusoid, "orange", 2, "dash", hover=f"sinusoid, {loss}"),
-        path("here", [shift] * 4, drop, "ink", 1, "dot", marker=grips, showlegend=False),
+        dots("here", [shift] * 2, [sinusoid[here], table[here]], "ink", 11, "diamond", showlegend=False),
         line("rows, trained", rows, norms, "blue", 2, hover=f"row %{{x}}: {long}", **lower),
         line("rows at the start", rows, start, "gray", 1, "dot", hover=f"row %{{x}} at the start: {long}", **lower),
-        label("name of the start", right, 0.9, "dotted: at the start", "gray", "top left", xaxis="x2", yaxis="y2"),
-        line("ids in use", box, [0.3, 0, 0, 0.3, 0.3], "ink", 2, **lower, **shade),
+        line("ids in use", [shift, shift, last, last, shift], tall, "ink", 2, **lower, **shade),
+        line("never trained", [fresh, fresh, last, last, fresh], tall, "ink", 0, **lower, **hatched),
+        upright("first id", shift, 0, 0.97 * high, "ink", 2, panel=2),
     ]
     layout = dict(
         height=500,
         xaxis=axis(-3, right, "first id", anchor="y"),
         yaxis=axis(low - pad, top + pad, "loss (nats)", domain=[0.58, 1]),
-        xaxis2=axis(-3, right, "row of the table (box: the ids in use)", anchor="y2"),
-        yaxis2=axis(-0.15, float(norms.max()) * 1.1, "row's length", domain=[0, 0.38]),
+        xaxis2=axis(
+            -3,
+            right,
+            "row (box: the ids in use, hatched: untrained,<br>dotted line: lengths at the start)",
+            anchor="y2",
+        ),
+        yaxis2=axis(-0.15, high, "row's length", domain=[0, 0.38]),
     )
     said = {"learned": float(table[here]), "sinusoid": float(sinusoid[here])}
     return dict(data=data, layout=layout), said | {"untrained": untrained(shift), "targets": TARGETS}
@@ -199,9 +205,9 @@ cliff = explorable(
     title="The cliff at the table's end",
     alt="Above, loss against the first id of the same characters: a solid line for the learned table, a dashed one for "
     "the sinusoid, a diamond on each at the chosen id. Below, the length of each row of the table: long up to the "
-    "training length, then a fall to the short rows that it started with (dotted); a box shows the ids in use. The "
-    "diamonds and the box can be dragged.",
+    "training length, then a fall to the short rows that it started with (dotted); a box, which can "
+    "be dragged by its first line, shows the ids in use, hatched where rows were never trained.",
     readout="untrained rows {untrained} of the last {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
-    handles={"here": "shift", "ids in use": "shift"},
+    handles={"first id": "shift"},
     shift=slider(SHIFTS, label="first id", default=20, play=True),
 )
