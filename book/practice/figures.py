@@ -7,7 +7,7 @@ import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, label, level, signed, upright
+from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, level, signed, upright
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -132,10 +132,13 @@ def _wrong_ids(which, off):
     at = {method: place for place, method in enumerate(methods)}
     seeds = [(value, at[method]) for method, row in losses.items() for value in row]
     added_words = "%{x:.3f} nats added, mean of the seeds"
+    paid = {method: value for method, value in mean.items() if not math.isnan(value)}
+    most = max(paid, key=paid.get)
     top = max(max(added(method, kind, o), default=0) for kind in (NEW, ALL) for method in methods for o in OFF)
     data = [
         bars("mean", [*mean.values()], [*at.values()], "orange", hover=added_words, orientation="h"),
         dots("each seed", *zip(*seeds), "ink", 6, "circle-open", hover="one seed: %{x:.3f} nats"),
+        held("off by", paid[most], at[most], "orange"),
     ]
     titles = [METHODS[method].title for method in methods]
     layout = dict(
@@ -143,8 +146,6 @@ def _wrong_ids(which, off):
         xaxis=axis(-0.08 * top, 1.05 * top, "added to the loss, nats"),
         yaxis=axis(-0.6, len(methods) - 0.4, tickvals=list(at.values()), ticktext=titles),
     )
-    paid = {method: value for method, value in mean.items() if not math.isnan(value)}
-    most = max(paid, key=paid.get)
     return dict(data=data, layout=layout), {
         "most": "nobody pays" if off == 0 else f"{METHODS[most].title} {signed(paid[most], 2)}",
         "spared": sum(value < FREE for value in paid.values()),
@@ -158,7 +159,8 @@ wrong_ids = explorable(
     title="What do wrong ids cost?",
     alt="A bar for each method: what is added to the loss of a trained model when position ids are off by the chosen "
     "number, with a ring for each seed. When all ids are moved, relative methods have no bar; when only the new "
-    "tokens' ids are off against their prefix, those that read positions do.",
+    "tokens' ids are off against their prefix, those that read positions do. Drag the diamond on the longest bar.",
+    handles={"off by": "off"},
     readout="most: {most} · {spared:d} pay less than 0.05 · {refused:d} refuse",
     which=slider([NEW, ALL], label="ids off"),
     off=slider(OFF, label="off by, tokens", default=32, play=True),
