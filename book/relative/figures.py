@@ -46,19 +46,19 @@ def _four_terms(text, query, key, moved):
     bare, data, axes, words = dict(showgrid=False, zeroline=False, tickangle=0, **ticks), [], {}, []
     cross, across = dict(color="ink", size=[0] * 6 + [7]), [query, query, None, *edge, None, query]
     for n, ((name, reads), of) in enumerate(zip(MAPS.items(), [*terms, total])):  # three in a row
-        left, low, last = 0.36 * (n % 3), 0.55 - 0.55 * (n // 3), name.startswith("=")
-        value = f"<b>{name}</b> {of[query, key]:+.2f}<br>{reads}".replace("-", "−")
+        left, low, last = 0.36 * (n % 3), 0.54 - 0.54 * (n // 3), name.startswith("=")
         hover = f"query %{{y:d}}, key %{{x:d}}: {name[-1] if not last else 'sum'} %{{z:.2f}}"
         own = shades | (dict(colorbar=bar) if last else dict(showscale=False))
         data += [
             heat(name, cells, cells, of, hover=hover, panel=n + 1, **own),
             path(f"pair in {name}", [*edge, None, key, key, None, key], across, "ink", 1.5, marker=cross, panel=n + 1),
+            label(f"number of {name}", edge[1], -2.8, signed(of[query, key], 2), "ink", "middle left", panel=n + 1),
         ]
         tag = str(n + 1) if n else ""
-        corner = dict(xref=f"x{tag} domain", yref=f"y{tag} domain", x=0, y=1.02, xanchor="left", yanchor="bottom")
-        words.append(dict(corner, text=value, align="left", showarrow=False))
+        corner = dict(xref=f"x{tag} domain", yref=f"y{tag} domain", x=0, y=1, xanchor="left", yanchor="top")
+        words.append(dict(corner, text=f"<b>{name}</b><br>{reads}", align="left", showarrow=False))
         axes[f"xaxis{tag}"] = dict(bare, range=edge, domain=[left, left + 0.28], anchor=f"y{tag}", showticklabels=n > 1)
-        axes[f"yaxis{tag}"] = dict(bare, range=edge[::-1], domain=[low, low + 0.35], anchor=f"x{tag}")
+        axes[f"yaxis{tag}"] = dict(bare, range=[edge[1], -3.4], domain=[low, low + 0.46], anchor=f"x{tag}")
         axes[f"yaxis{tag}"]["showticklabels"] = n % 3 == 0
     layout = dict(height=480, showlegend=False, margin=dict(l=36, r=4, t=6, b=24), annotations=words, **axes)
     said = {"query": query, "key": key, "sum": total[query, key].item(), "weight": weights[query, key].item()}
