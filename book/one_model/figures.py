@@ -51,6 +51,9 @@ def _panels(values, x, arm, beside, bottom, top, across, said):
         reached[objective] = f"{mean[-1]:.2f} ± {spread[-1]:.2f}"
         around = np.concatenate((mean - spread, (mean + spread)[::-1]))
         band = dict(fill="toself", fillcolor="rgba(128, 128, 128, 0.35)", panel=panel)
+        ends_at = [mean[-1], rows[beside].mean(0)[-1]]
+        places = ["top left", "bottom left"] if ends_at[0] >= ends_at[1] else ["bottom left", "top left"]
+        named = [f"<b>{NAMES[arm]}</b>\u2003", f"{NAMES[beside]}\u2003"]  # clear of the ring
         ends = dict(marker=dict(size=[*[0] * (len(x) - 1), 11]), hover=f"{NAMES[arm]}, {said}: %{{y:.2f}}")
         data += [
             *(
@@ -61,6 +64,7 @@ def _panels(values, x, arm, beside, bottom, top, across, said):
             line(f"one deviation, {words}", np.concatenate((x, x[::-1])), around, "gray", 0, **band),
             path(f"beside, {words}", x, rows[beside].mean(0), "orange", 2, "dash", panel=panel, marker=dict(size=1)),
             path(f"in hand, {words}", x, mean, "ink", 3, panel=panel, **ends),
+            label(f"names, {words}", [x[-1]] * 2, ends_at, named, ["ink", "orange"], places, 12, True, panel=panel),
             label(f"name, {words}", *corner, f"<b>{words}</b>", "ink", "bottom left", panel=panel),
         ]
         tag = "" if panel == 1 else "2"
@@ -71,14 +75,13 @@ def _panels(values, x, arm, beside, bottom, top, across, said):
     phone = dict(xaxis=dict(domain=[0, 1], showticklabels=False, title=dict(text="")), xaxis2=dict(domain=[0, 1]))
     phone |= dict(yaxis=dict(domain=[0.53, 1]), yaxis2=dict(domain=[0, 0.47], showticklabels=True))
     layout = dict(height=420, showlegend=False, margin=dict(t=12), meta=dict(phone=phone), **axes)
-    words = {"who": NAMES[arm], "beside": NAMES[beside]}
-    return dict(data=data, layout=layout), words | reached
+    return dict(data=data, layout=layout), reached
 
 
 def _curves(arm, beside):
     steps = 10 * np.arange(curve("causal", "nope").shape[1]) + 5
     across = axis(0, steps[-1] + 25, "step of training", tickvals=[0, 200, 400, 600])
-    return _panels(curve, steps, RANKED[arm], RANKED[beside], 1.2, 3.6, across, "step %{x}")
+    return _panels(curve, steps, RANKED[arm], RANKED[beside], 1.0, 3.6, across, "step %{x}")
 
 
 def _longer(arm, beside):
@@ -86,11 +89,11 @@ def _longer(arm, beside):
     first, last = math.log10(LENGTHS[0]), math.log10(LENGTHS[-1])
     across = axis(first - 0.03, last + 0.06, "context, characters", **ticks)
     x = np.array(LENGTHS)
-    return _panels(scores, x, RANKED[arm], RANKED[beside], 1.2, 3.9, across, "%{x} characters")
+    return _panels(scores, x, RANKED[arm], RANKED[beside], 1.0, 3.9, across, "%{x} characters")
 
 
 HANDLES = {f"in hand, {words}": "arm" for words in OBJECTIVES.values()}
-SAID = "{who}: next {causal}, hidden {masked} · dashed: {beside}"
+SAID = "next {causal} · hidden {masked}"
 
 
 def _choice(arm: str, words: str):
