@@ -219,12 +219,12 @@ def _blind(form, direction, row, column):
         points("patches", patches, "circle", 3, "gray"),
         line("as far along θ", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
         arrow("θ", 0, "solid"),
-        arrow("θ of the second block", 1, "dot"),
+        arrow("second θ", 1, "dot"),
         points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
         points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
     ]
     for trace in data:
-        trace["showlegend"] = trace["name"] in ("query", "key", "θ", "as far along θ" if form == ONE else None)
+        trace["showlegend"] = trace["name"] in ("query", "key", "θ", "as far along θ" if form == ONE else "second θ")
     frame = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
     layout = dict(
         height=460,
