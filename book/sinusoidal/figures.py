@@ -6,7 +6,7 @@ import torch
 
 from posenc import sinusoidal
 from posenc.chapters.sinusoidal.exercises import rotation
-from posenc.lab.explore import DIVERGING, explorable, slider
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.explore.parts import axis, bars, heat, label, level, line, path, pin, signed, thousands
 
 POSITIONS = 48  # rows of the heat map
@@ -18,24 +18,27 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
     edges = [-0.5, dim - 0.5]
     cell = "position %{y}, lane %{x}: %{z:.2f}<extra></extra>"
     here = f"position {position}, lane %{{x}}: %{{y:.2f}}<extra></extra>"
+    beside, outline = position - 1 if position else 1, dict(color=COLORS["ink"], width=1.5)
     bar = dict(y=0.69, len=0.66, thickness=10, xpad=12, tickvals=[-1, 0, 1])
     colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar)
     data = [
         heat("every lane and position", lanes, torch.arange(POSITIONS), code, hover=cell, **colors),
         level("the position m", position, *edges, "ink", 4),
         bars("the code of that position", lanes, code[position], "blue", hover=here, panel=2),
+        bars("one step away", lanes, code[beside], "rgba(0, 0, 0, 0)", marker=dict(line=outline), panel=2),
     ]
     layout = dict(
         height=520,
+        barmode="overlay",
         bargap=0.3,
         showlegend=False,
         margin=dict(t=10),
         xaxis=dict(range=edges, anchor="y", showticklabels=False),
         yaxis=axis(POSITIONS - 0.5, -0.5, "position m", domain=[0.38, 1]),
-        xaxis2=dict(range=edges, anchor="y2", title=dict(text="lane: sine, cosine, sine, …")),
+        xaxis2=dict(range=edges, anchor="y2", title=dict(text="lane: sine, cosine, …; outlines: one step away")),
         yaxis2=axis(-1.15, 1.15, "code", domain=[0, 0.33], tickvals=[-1, 0, 1]),
     )
-    moved = (code[position] - code[position - 1 if position else 1]).abs() > 0.05
+    moved = (code[position] - code[beside]).abs() > 0.05
     return dict(data=data, layout=layout), {"position": position, "moved": int(moved.sum()), "dim": dim}
 
 
@@ -45,7 +48,7 @@ ladder = explorable(
     title="The frequency ladder",
     alt="A heat map of lanes against positions: stripes in the first lanes change at every position, the last lanes "
     "hardly at all. A level line is dragged from position to position, and below, a bar for each lane shows the row "
-    "under it: the bars on the left jump at every step, those on the right stand.",
+    "under it, in the outlines of the row before: the bars on the left jump at every step, those on the right stand.",
     readout="position {position:d} · one step moves {moved:d} of {dim:d} lanes by over 0.05",
     handles={"the position m": "position"},
     position=slider(range(POSITIONS), label="position m", default=12, play=True),
