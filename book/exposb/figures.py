@@ -14,7 +14,7 @@ KEYS = 1024  # keys of the row, at the distances 0 .. KEYS - 1
 NEAR = 64  # the nearest keys, whose share of the weight is read out, and how many keys stand for one that is drawn
 DRAWN = 43  # the one of them that is drawn: of this one no logit starts so near zero that its way cannot be seen
 EDGES = -110, KEYS + 100  # of the drawing: beyond the last key is room for the handle of the mean
-RATE, FLOOR = 0.005, 0.4  # of the fade that is drawn; the report's own floor is 0.7, where all this is fainter
+RATE, FLOOR = 0.005, 0.4  # at first; the report's own floor is 0.7, where all this is fainter
 CENTER, CHANGE = "middle center", "weight against that without the fade"
 OUTSIDE = dict(textposition="outside", textfont=dict(size=13), constraintext="none", cliponaxis=False)
 
@@ -32,17 +32,20 @@ def row(z, form, rate, floor, fade=fade):
     return (z * f if form == "logits" else z + f.log()).softmax(-1)
 
 
-def _fading(form, level, *, fade=fade):
+def _fading(form, level, rate, floor, *, fade=fade):
     far = torch.arange(KEYS, dtype=torch.float64)
     z = content_logits() + level
-    f = fade(far, RATE, FLOOR)
+    f = fade(far, rate, floor)
     moved = z * f if form == "logits" else z + f.log()  # a factor on a weight is its log, added to the logit
-    plain, faded = z.softmax(-1), row(z, form, RATE, FLOOR, fade)
+    plain, faded = z.softmax(-1), row(z, form, rate, floor, fade)
     drawn = torch.arange(DRAWN, KEYS, NEAR)
     x, before, after = far[drawn], z[drawn], moved[drawn]
     up = after > before
     middle, below = torch.arange(0, KEYS, NEAR) + NEAR / 2, dict(width=0.8 * NEAR, yaxis="y2")
-    change = (faded.view(-1, NEAR).sum(-1) / plain.view(-1, NEAR).sum(-1)).log2()
+    change, sloped = (
+        (weights.view(-1, NEAR).sum(-1) / plain.view(-1, NEAR).sum(-1)).log2()
+        for weights in (faded, (z - rate * far).softmax(-1))
+    )
     gains = (change > 0).tolist()
     hatched = dict(pattern=dict(shape=["" if g else "/" for g in gains], fillmode="replace"))
     ends = [f"×{2**c:.2g}" if n in (0, len(change) - 1) else "" for n, c in enumerate(change.tolist())]
@@ -64,6 +67,8 @@ def _fading(form, level, *, fade=fade):
         label("what the fade does", KEYS / 2, -3.8 if level > 0 else 3.8, f"all move <b>{where}</b>", "ink", CENTER),
         bars("ground of the hatched", middle, change.clamp(max=0), "gray", marker=dict(opacity=0.3), **below),
         bars(CHANGE, middle, change, ["green" if g else "gray" for g in gains], **below, **times),
+        line("ALiBi", middle, sloped, "ink", 1, yaxis="y2"),
+        label("ALiBi's name", 210, 2.3, f"— ALiBi, slope {rate}", "ink", "middle right", 12, yaxis="y2"),
         label("above", KEYS / 2, 3.5, "<b>gain</b> weight by the fade", "green", CENTER, yaxis="y2"),
         label("below", KEYS / 2, -3.5, "<b>lose</b> weight", "gray", CENTER, yaxis="y2"),
     ]
@@ -93,11 +98,13 @@ fading = explorable(
     "fall, those below rise. On weights and on log all fall by the same curve. A dashed line, the mean of all "
     "logits, can be dragged up and down. Below, by how much the weight of each 64 keys grows, green, or shrinks, "
     "hatched: with the mean above zero on logits, near keys gain and far ones lose; with the mean below zero it "
-    "is the reverse. The fade has rate 0.005 and floor 0.4.",
+    "is the reverse. A thin line there is ALiBi of the same rate, without a floor.",
     readout=f"nearest {NEAR} hold {{faded:.1%}} · unfaded {{plain:.1%}} · row sum {{sum:.2f}}",
     handles={"mean of all logits": "level"},
     form=slider(FORMS, label="the factor acts on"),
     level=slider(range(-3, 4), label="added to all logits", default=0, format=signed),
+    rate=slider([0.002, 0.005, 0.02], label="rate", default=RATE),
+    floor=slider([0, 0.4, 0.7], label="floor", default=FLOOR),
 )
 
 
