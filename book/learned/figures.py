@@ -181,7 +181,7 @@ def _cliff(shift):
         line("rows at the start", rows, start, "gray", 1, "dot", hover=f"row %{{x}} at the start: {long}", **lower),
         line("ids in use", [shift, shift, last, last, shift], tall, "ink", 2, **lower, **shade),
         line("never trained", [fresh, fresh, last, last, fresh], tall, "ink", 0, **lower, **hatched),
-        upright("first id", shift, 0, 0.97 * high, "ink", 2, panel=2),
+        upright("first id", shift, 0, 0.97 * high, "ink", panel=2),
     ]
     layout = dict(
         height=500,
