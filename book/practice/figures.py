@@ -7,7 +7,7 @@ import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, level, signed, upright
+from posenc.lab.explore.parts import axis, bars, dots, heat, label, level, signed, upright
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -138,7 +138,7 @@ def _wrong_ids(which, off):
     data = [
         bars("mean", [*mean.values()], [*at.values()], "orange", hover=added_words, orientation="h"),
         dots("each seed", *zip(*seeds), "ink", 6, "circle-open", hover="one seed: %{x:.3f} nats"),
-        held("off by", paid[most], at[most], "orange"),
+        upright("off by", paid[most], -0.6, len(methods) - 0.4, "ink", 1.5, "dot"),
     ]
     titles = [METHODS[method].title for method in methods]
     layout = dict(
@@ -159,7 +159,7 @@ wrong_ids = explorable(
     title="What do wrong ids cost?",
     alt="A bar for each method: what is added to the loss of a trained model when position ids are off by the chosen "
     "number, with a ring for each seed. When all ids are moved, relative methods have no bar; when only the new "
-    "tokens' ids are off against their prefix, those that read positions do. Drag the diamond on the longest bar.",
+    "tokens' ids are off against their prefix, those that read positions do. Drag the line at the longest bar.",
     handles={"off by": "off"},
     readout="most: {most} · {spared:d} pay less than 0.05 · {refused:d} refuse",
     which=slider([NEW, ALL], label="ids off"),
