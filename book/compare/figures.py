@@ -177,3 +177,53 @@ puzzles = explorable(
     readout="outside: {outside} · {learned} learn it · lowest {best}",
     puzzle=slider(list(PUZZLES), label="puzzle", default="recall"),  # the needle is asked for first
 )
+
+
+#: what is trained -> its experiment
+TRAINED = {"text": TEXT} | {puzzle: experiment for puzzle, (experiment, _) in PUZZLES.items()}
+
+
+@functools.cache
+def trained(experiment: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Method -> its training loss, the mean over seeds of the mean of ten steps each, and the spread over seeds."""
+    curves = {name: np.array(arm["curve"]) for name, arm in load(experiment)["methods"].items()}
+    return {name: (curve.mean(0), curve.std(0, ddof=1)) for name, curve in curves.items()}
+
+
+def _training(task, method):
+    curves, chosen = trained(TRAINED[task]), CURVES[method]
+    at = 10 * np.arange(len(curves[chosen][0])) + 5
+    top = max(mean[0] for mean, _ in curves.values())
+    mean, spread = curves[chosen]
+    around = np.concatenate((mean - spread, (mean + spread)[::-1])).clip(0)
+    band = dict(fill="toself", fillcolor="rgba(128, 128, 128, 0.35)")
+    x = np.concatenate([np.append(at, math.nan) for _ in curves])
+    y = np.concatenate([np.append(other, math.nan) for other, _ in curves.values()])
+    said = f"{METHODS[chosen].title}, step %{{x}}: %{{y:.2f}}"
+    data = [
+        line("all methods", x, y, "gray", 0.8),
+        line("one deviation", np.concatenate((at, at[::-1])), around, "gray", 0, **band),
+        line("the one in hand", at, mean, "ink", 3, hover=said),
+    ]
+    layout = dict(
+        height=380,
+        showlegend=False,
+        margin=dict(t=12),
+        xaxis=axis(0, at[-1] + 5, "step of training"),
+        yaxis=axis(0, 1.05 * top, "training loss, nats"),
+    )
+    return dict(data=data, layout=layout), {"who": METHODS[chosen].title, "ends": f"{mean[-1]:.2f} ± {spread[-1]:.2f}"}
+
+
+training = explorable(
+    _training,
+    id="compare.training",
+    title="How each trained",
+    alt="The training loss of all methods at each step as thin gray lines, and of one, the mean over seeds, as a heavy "
+    "line in a band of one standard deviation.",
+    readout="{who} ends at {ends} nats",
+    task=slider(list(TRAINED), label="trained on"),
+    method=slider(
+        range(len(CURVES)), label="method", default=CURVES.index("rope"), format=lambda i: METHODS[CURVES[i]].title
+    ),
+)
