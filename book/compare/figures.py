@@ -8,7 +8,7 @@ import numpy as np
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import HALO, apart, axis, dots, leaders, line, path, signed
+from posenc.lab.explore.parts import HALO, apart, axis, dots, held, label, leaders, line, path, signed
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -204,12 +204,14 @@ def _training(task, method):
         line("all methods", x, y, "gray", 0.8),
         line("one deviation", np.concatenate((at, at[::-1])), around, "gray", 0, **band),
         line("the one in hand", at, mean, "ink", 3, hover=said),
+        held("its end", at[-1], mean[-1]),
+        label("its name", 0.98 * at[-1], 0.99 * top, f"<b>{METHODS[chosen].title}</b>", "ink", "middle left"),
     ]
     layout = dict(
         height=380,
         showlegend=False,
         margin=dict(t=12),
-        xaxis=axis(0, at[-1] + 5, "step of training"),
+        xaxis=axis(0, 1.03 * at[-1], "step of training"),
         yaxis=axis(0, 1.05 * top, "training loss, nats"),
     )
     return dict(data=data, layout=layout), {"who": METHODS[chosen].title, "ends": f"{mean[-1]:.2f} ± {spread[-1]:.2f}"}
@@ -220,8 +222,9 @@ training = explorable(
     id="compare.training",
     title="How each trained",
     alt="The training loss of all methods at each step as thin gray lines, and of one, the mean over seeds, as a heavy "
-    "line in a band of one standard deviation.",
+    "line in a band of one standard deviation, with its name. Drag its end up or down to another method's.",
     readout="{who} ends at {ends} nats",
+    handles={"its end": "method"},
     task=slider(list(TRAINED), label="trained on"),
     method=slider(
         range(len(CURVES)), label="method", default=CURVES.index("rope"), format=lambda i: METHODS[CURVES[i]].title
