@@ -86,7 +86,7 @@ def moved_weight():
 
 def failure_figure():
     r"""`moved_weight` against the shift."""
-    figure, axis = plt.subplots(figsize=(4.4, 2.7), layout="constrained")
+    figure, axis = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
     for (name, values), look in zip(moved_weight().items(), ("s-", "o-", "D-")):
         axis.plot(STARTS, values, look, markersize=4, label=name)
     axis.set(xlabel="positions by which the phrase is moved", ylabel="share of weight that moves")

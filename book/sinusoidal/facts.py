@@ -53,13 +53,13 @@ def failure_numbers() -> dict[str, str]:
 def failure_figure():
     r"""Three first ideas, and what is wrong with each."""
     position, lengths = torch.arange(257.0), torch.arange(2, 101)
-    figure, axes = plt.subplot_mosaic([[0, 1], [2, 2]], figsize=(4.4, 3.9), layout="constrained")
+    figure, axes = plt.subplot_mosaic([[0, 1], [2, 2]], figsize=(4.4, 3.2), layout="constrained")
     axes[0].plot(position, number_share(position), color=BLUE)
-    axes[0].set(xlabel="position m", ylabel="share of content", title="the number", ylim=(0, 1.05))
+    axes[0].set(xlabel="position m", ylabel="content", title="the number", ylim=(0, 1.05))
     axes[1].plot(lengths, 1 / (lengths - 1), color=ORANGE)
-    axes[1].set(xlabel="sentence length T", ylabel="step to the next", title="the fraction", ylim=(0, 1.05))
+    axes[1].set(xlabel="sentence length T", ylabel="next step", title="the fraction", ylim=(0, 1.05))
     axes[2].bar(torch.arange(31) + 0.5, binary_jumps(), color=GREEN)
-    axes[2].set(xlabel="from m to m + 1", ylabel="distance of the codes", title="the binary digits", ylim=(0, 2.5))
+    axes[2].set(xlabel="from m to m + 1", ylabel="distance", title="the binary digits", ylim=(0, 2.5))
     return finish(figure)
 
 
