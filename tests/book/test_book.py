@@ -215,7 +215,7 @@ def test_allowed_numerals_are_still_there_and_have_reasons():
 
 #: Helpers between modules, which no reader calls.
 UNLISTED = {"ladder", "at_queries", "check_log_forget", "sums", "reflections"}
-UNLISTED |= {"steps", "turn", "skew", "turn_blocks", "rotations_of", "block_sizes"}
+UNLISTED |= {"steps", "turn", "cos_sin", "skew", "turn_blocks", "rotations_of", "block_sizes"}
 
 
 def test_the_api_page_lists_every_public_name():
