@@ -71,7 +71,7 @@ def value_of(text: str) -> tuple[str, tuple[str, ...]]:
     r"""(the number in words, the files that it was read from). Errors: ValueError that says what is wrong."""
     files = Files()
     try:
-        value = eval(text, {"__builtins__": {}}, files)
+        value = eval(text, {"__builtins__": {"__import__": __import__}}, files)  # numpy imports when first used
     except (SyntaxError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"{{r}}`{text}`: {error}") from error
     if isinstance(value, np.generic):
