@@ -117,7 +117,7 @@ online_softmax = explorable(
     handles={"read so far": "step", "the largest": "peak"},
     blocks=slider(BLOCKS, label="blocks", default=4, format=lambda blocks: f"{blocks}×{KEYS // blocks}"),
     step=slider(range(max(BLOCKS) + 1), label="blocks done", default=3, play=True, at_most="blocks"),
-    peak=slider(range(1, KEYS, 4), label="largest score at key", default=13),
+    peak=slider(range(1, KEYS, 4), label="largest score at key"),
 )
 
 

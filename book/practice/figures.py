@@ -106,7 +106,7 @@ ids = explorable(
     handles={"border": "n"},
     situation=slider([DECODING, PADDING, PACKING], label="situation"),
     ids=slider([WRONG, MENDED], label="ids"),
-    mask=slider([WRONG, MENDED], label="mask"),
+    mask=slider([WRONG, MENDED], label="mask", default=MENDED),
     n=slider(range(1, TOKENS), label="tokens before the border", default=5),
 )
 
