@@ -83,7 +83,7 @@ posencLive("gates", function (place, data) {
   function scene(is, was) {
     const { left, right, top, foot, below, x, y, wide } = g, mine = last in words && last <= now.query ? last : -1;
     let out = text(0, 12, "gate") + text(left - 8, 32, 1, END) + text(left - 8, g.floor + 4, 0, END);
-    const low = (l) => g.floor + 20 + (wide ? 0 : (l % 2) * 15);
+    const low = (l) => g.floor + 24 + (wide ? 0 : (l % 2) * 15);
     out += words.map((word, l) => text(x(l), low(l), word, `${MIDDLE} opacity="${l > now.query ? 0.45 : 1}"`)).join("");
     for (const v of table ? [0, N] : [0, -3, -6]) out += path([[left, y(v)], [right, y(v)]], FAINT) + text(left - 8, y(v) + 4, say(v), END);
     const down = [[x(now.query), g.query + 11], [x(now.query), table ? foot : below + 84]];
@@ -100,7 +100,7 @@ posencLive("gates", function (place, data) {
     }
     const dots = (steps, look) => stairs(steps, look[0]) + steps.map((v, j) => dot([x(j), y(v)], j === mine ? 6 : 4, look[1])).join("");
     out += (was ? dots(was.steps, [GHOST, GHOST]) : "") + dots(is.steps, [`stroke="${HUE}" stroke-width="2.5"`, `fill="${HUE}"`]);
-    out += text(x(0), y(is.steps[0]) - 9, say(is.steps[0]), SMALL);
+    if (is.steps[0]) out += text(x(0), y(is.steps[0]) - 9, say(is.steps[0]), SMALL);
     return out + (table ? curve(is, was, mine) : weights(is, was));
   }
 

@@ -218,7 +218,7 @@
         aria-label="The words. Arrow keys left and right: which one asks; up and down: which one it looks at"></div>${SLOT("b")}</div>
       <div class="sentence-under"><div class="sentence-said" role="status"><p></p><p></p></div>
         <div class="sentence-filler"><button type="button">ten filler words more</button><button type="button">ten fewer</button></div></div>
-      <p class="sentence-how">Press a card: its method is drawn on the side with the dot.</p><div class="sentence-grid"></div>
+      <p class="sentence-how">Press a card: it is drawn on the side with the dot.</p><div class="sentence-grid"></div>
       <div class="sentence-foot"><label>ALiBi’s slope <input type="range" min="-8" max="0" step="0.25"> <span></span></label><p></p></div>`;
     const parts = ["field", "stage", "stage svg", "words", "grid", "copy", "foot input", "foot p"].map((part) => place.querySelector(`.sentence-${part}`));
     const [field, stage, drawing, strip, grid, copy, slope, out] = parts;

@@ -120,7 +120,7 @@ depth = explorable(
     "of this text.",
     readout="{kind} · {sees} · {circle}",
     handles={"the layer": "layer"},
-    model=slider(range(len(MODELS)), label="model", default=MODELS.index("Llama 3.1 8B"), format=lambda n: MODELS[n]),
-    layer=slider(LAYERS, label="layer", default=5),
-    length=slider(LENGTHS, label="text, tokens", default=131072, format=lambda n: f"{n:,}"),
+    model=slider(range(len(MODELS)), label="model", default=MODELS.index("Llama 4 Scout"), format=lambda n: MODELS[n]),
+    layer=slider(LAYERS, label="layer", default=2),
+    length=slider(LENGTHS, label="text, tokens", default=2**20, format=lambda n: f"{n:,}"),
 )
