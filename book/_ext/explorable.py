@@ -159,8 +159,8 @@ def write_embeds(app: Sphinx, out: Path) -> None:
     version = {kind: short((static / f"player.{kind}").read_bytes())[:10] for kind in ("js", "css")}
     template = jinja2.Template(EMBED.read_text("utf-8"), autoescape=True, keep_trailing_newline=True)
     wanted = {}
-    for page, said in reversed(app.env.metadata.items()):  # the clock's page is the first of its two
-        figures = said.get("explorables", {}) | said.get("live", {})
+    for page in sorted(app.env.metadata, reverse=True):  # the clock's is the first of its two
+        figures = app.env.metadata[page].get("explorables", {}) | app.env.metadata[page].get("live", {})
         wanted |= {shown["id"]: (page, shown) for shown in figures.values()}
     for path in folder.glob("*.html"):
         if path.stem not in wanted:

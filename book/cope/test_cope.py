@@ -29,6 +29,7 @@ SHOWN = """(state) => { if (state) posencExplorables.get('gates').set(state);
 @pytest.mark.parametrize("method", ["cope", "fox"])
 def test_gates_under_the_hand_are_posenc_s_and_each_moves_alone(base, open_page, method):
     page = open_page(f"{base}book/{method}/index.html")
+    page.locator(".live-on [data-live=gates]").wait_for()
     draw = torch.Generator().manual_seed(0)
     for query in (3, 7, 11):
         line = (0.01 + 0.99 * torch.rand(12, generator=draw)).double().round(decimals=2).tolist()
