@@ -120,7 +120,7 @@ def _likeness(step, i, mean):
     marks, dashed = dict(draw=path, marker=dict(size=5)), ("orange", 3, "dash")
     data = [
         curve("learned, at step 0", "before training", runs[0][0], "gray", 2, "dot", **quiet),
-        label("name of step 0", 1, -0.1, "at step 0", "gray", "bottom right"),
+        label("name of step 0", 2, -0.1, "at step 0", "gray", "bottom right"),
         curve("sinusoid", "sinusoid", by_offset(sinusoid), *dashed),
         curve("learned", "learned", by_seed[0], "blue", 2, **marks),
         held("training", 1, by_seed[0][1], "blue"),

@@ -53,7 +53,7 @@ def _panels(values, x, arm, beside, bottom, top, across, said):
         band = dict(fill="toself", fillcolor="rgba(128, 128, 128, 0.35)", panel=panel)
         ends_at = [mean[-1], rows[beside].mean(0)[-1]]
         places = ["top left", "bottom left"] if ends_at[0] >= ends_at[1] else ["bottom left", "top left"]
-        named = [f"<b>{NAMES[arm]}</b>\u2003", f"{NAMES[beside]}\u2003"]  # clear of the ring
+        named = [f"<b>{NAMES[arm]}</b>\u2003", f"{NAMES[beside]}\u2003" * (beside != arm)]  # clear of the ring
         ends = dict(marker=dict(size=[*[0] * (len(x) - 1), 11]), hover=f"{NAMES[arm]}, {said}: %{{y:.2f}}")
         data += [
             *(

@@ -13,7 +13,7 @@ from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, 
 
 TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
 TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
-MAPS = {"a": "content", "+ b": "q, distance", "+ c": "key", "+ d": "distance", "= sum": "over √D"}
+MAPS = {"a": "content", "+ b": "q, distance", "+ c": "key", "+ d": "distance", "=": "sum over √D"}
 BASE = 10  # the tokens then see several turns; with the paper's 10,000 most lanes would stand still
 
 
@@ -74,7 +74,7 @@ four_terms = explorable(
     "one for each query. In term c all rows are equal: upright stripes. In term d all diagonals are equal: slanted "
     "stripes. Moving all positions changes the numbers on the axes and no cell.",
     readout="query {query:d}, key {key:d} · sum {sum:.2f} · weight after softmax {weight:.3f}",
-    handles={"pair in = sum": ("query", "key")},
+    handles={"pair in =": ("query", "key")},
     text=slider(list(TEXTS), label="tokens"),
     query=slider(range(TOKENS), label="query", default=7),
     key=slider(range(TOKENS), label="key", default=4, at_most="query"),
