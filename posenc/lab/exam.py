@@ -1,0 +1,252 @@
+r"""Exams on paper and oral: questions with parameters drawn by a seed, every number of a key computed by posenc.
+
+    python -m posenc.lab.exam --chapters rope alibi --points 30 --seed 3 --out exams
+
+writes a sheet and its key. Questions stand in a chapter's exam.md, a heading each:
+
+    ## Turned back
+    paper · 2 points · 3 minutes · easy
+    - Draw: m in 3..9; base in 100, 10000
+    - Let: w = rope.inv_freq(4, base, torch.float64)[1]
+
+    The question, with {{m}} and $b = {{base}}$ filled in.
+    - Key: The frequency is $b^{-1/2}$ (1 p), so the angle is **{{m * w:.3f}}** (1 p).
+    - Wrong: {{-m * w:.3f}}: turned the other way.
+
+`Draw` has whole numbers from..to or lists. `Let` is Python, and so is what stands in double braces, with a format. Both
+see what is drawn, posenc's names, math, torch, `row` and `tensor`, in float64. Bold in a key is the answer, `(1 p)` a
+step's points. `Wrong` is a wrong answer and what it tells; an oral question has `Follow-up` instead.
+"""
+
+import argparse
+import ast
+import functools
+import importlib
+import itertools
+import math
+import random
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+import posenc
+from posenc.errors import check_choice
+
+BOOK = Path(importlib.import_module("posenc.chapters").__path__[0])
+FACTS = re.compile(r"(paper|oral) · (\d+) points? · (\d+) minutes? · (easy|medium|hard)")
+RULES = """Letters and conventions are those of the book's *Notation*, angles are in radians. A pocket calculator is
+allowed. Points are for steps and reasons, not for numbers alone."""
+HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Exam</title><style>@page { margin: 2cm }
+body { font: 11pt serif; max-width: 42em; margin: auto } p { break-inside: avoid } h2 { font-size: 1.1em }</style>"""
+
+
+class Question(NamedTuple):
+    """A question as its file holds it, or with its numbers. notes: wrong answers; follow-ups of an oral question."""
+
+    source: str  # file and title, for errors
+    chapter: str
+    title: str
+    kind: str
+    points: int
+    minutes: int
+    difficulty: str
+    draws: dict  # parameter: its values
+    let: str
+    text: str
+    key: str
+    notes: list
+
+    @property
+    def answers(self) -> list[str]:
+        """What is bold in the key."""
+        return [bold.strip("$") for bold in re.findall(r"\*\*(.+?)\*\*", self.key)]
+
+
+def row(logits: list, encoding: posenc.Encoding | None = None, **options) -> torch.Tensor:
+    """The weights [Tk] that the last query gives keys of these logits of content; options as of `attention`."""
+    k = torch.tensor(logits, dtype=torch.float64)[None, None, :, None]
+    q = torch.ones_like(k[:, :, -1:])
+    return posenc.attention(q, k, k, encoding, scale=1.0, return_weights=True, **options)[1][0, 0, -1]
+
+
+NAMES = {name: getattr(posenc, name) for name in posenc.__all__} | {"posenc": posenc, "torch": torch, "math": math}
+NAMES |= {"row": row, "tensor": functools.partial(torch.tensor, dtype=torch.float64)}
+
+
+def chapters() -> list[str]:
+    """The chapters that have questions, sorted: in a copy of the repository, for the package ships none."""
+    return sorted(path.parent.name for path in BOOK.glob("*/exam.md"))
+
+
+def read(chapter: str) -> list[Question]:
+    """The questions of a chapter. Errors: ValueError for an unknown one, naming the nearest, and those of `parse`."""
+    check_choice("chapters", chapter, chapters())
+    return parse((BOOK / chapter / "exam.md").read_text("utf-8"), chapter)
+
+
+def parse(text: str, chapter: str) -> list[Question]:
+    """The questions of a file. Errors: ValueError naming file and question, what is wrong, and what would be right."""
+    return [question(block, chapter) for block in re.split(r"(?m)^## ", text)[1:]]
+
+
+def question(block, chapter):
+    """The question of one block."""
+    head, _, body = block.partition("\n\n")
+    title, facts, *settings = [*head.split("\n"), ""]
+    source = f"book/{chapter}/exam.md, {title!r}"
+    if not (found := FACTS.fullmatch(facts)):
+        raise ValueError(f"{source}: {facts!r} must be like 'paper · 3 points · 4 minutes · easy' (oral; medium, hard)")
+    kind, points, minutes, difficulty = found[1], int(found[2]), int(found[3]), found[4]
+    draw, _, let = "\n".join(settings).partition("- Let: ")
+    text, *parts = (part.strip() for part in re.split(r"(?m)^- (Key|Wrong|Follow-up): ", body))
+    note = "Wrong" if kind == "paper" else "Follow-up"
+    if not text or len(parts) < 4 or parts[::2] != ["Key"] + [note] * (len(parts) // 2 - 1):
+        raise ValueError(f"{source} has {parts[::2]}; it must have a text, then '- Key: ', then '- {note}: ', or more")
+    asked = Question(source, chapter, title, kind, points, minutes, difficulty, drawable(draw, source), let,
+                     text, parts[1], parts[3::2])  # fmt: skip
+    marked = sum(map(int, re.findall(r"\((\d+) p\)", asked.key)))
+    if marked != points or not asked.answers and kind == "paper":
+        raise ValueError(f"{source}: its key marks {marked} points; it must mark {points}, and an answer in **bold**")
+    return asked
+
+
+def drawable(line, source):
+    """{parameter: its values} of a line such as '- Draw: m in 3..9; base in 100, 10000'."""
+    values = {}
+    for part in filter(str.strip, line.removeprefix("- Draw: ").split(";")):
+        name, _, choices = part.strip().partition(" in ")
+        try:
+            first, dots, last = choices.partition("..")
+            values[name] = range(int(first), int(last) + 1) if dots else ast.literal_eval(f"({choices},)")
+        except (ValueError, SyntaxError):
+            values[name] = ()
+        if not name.isidentifier() or not values[name]:
+            raise ValueError(f"{source}: Draw has {part.strip()!r}; it must be like 'm in 3..9' or 'base in 10, 100'")
+    return values
+
+
+def fill(asked: Question, seed: int) -> Question:
+    """The question with its numbers, drawn by seed and title: drawn again while two of its answers print the same.
+
+    Errors: ValueError naming the question where code fails, a number is not finite, or no draw tells answers apart.
+    """
+    generator = random.Random(f"{seed} {asked.source}")
+    for _ in range(100):
+        filled = with_numbers(asked, {name: generator.choice(values) for name, values in asked.draws.items()})
+        right = {*filled.answers, " and ".join(filled.answers)}
+        wrong = [note.partition(": ")[0].strip("$") for note in filled.notes if asked.kind == "paper"]
+        if len({*right, *wrong}) == len(right) + len(wrong):
+            return filled
+    raise ValueError(f"{asked.source}: wrong answers {wrong} must differ from {filled.answers} and from each other")
+
+
+def with_numbers(asked, parameters):
+    """The question with these parameters."""
+    names = NAMES | parameters
+
+    def run(function, code):  # a question's Python: eval or exec
+        try:
+            return function(code, names)
+        except Exception as error:
+            raise ValueError(f"{asked.source}: {code!r} must be Python; at {parameters} it raises {error!r}") from error
+
+    def number(found):
+        value = run(eval, f"f'''{{{found[1]}}}'''")
+        if re.search(r"\b(nan|inf)\b", value):
+            raise ValueError(f"{asked.source}: {found[0]} is {value} at {parameters}; it must be finite")
+        return value
+
+    run(exec, asked.let)
+    text, key, *notes = (re.sub(r"\{\{(?!\{)(.+?)\}\}", number, part) for part in (asked.text, asked.key, *asked.notes))
+    return asked._replace(text=text, key=key, notes=notes)
+
+
+def choose(bank: list[Question], points: int, seed: int) -> list[Question]:
+    """Questions that make exactly these points, from the chapters in turn, in an order that the seed shuffles.
+
+    Errors: ValueError where no choice makes them, with the sums next to them that can be made.
+    """
+    shuffled = random.Random(seed).sample(bank, len(bank))
+    groups = {asked.chapter: [other for other in shuffled if other.chapter == asked.chapter] for asked in shuffled}
+    ordered = [asked for turn in itertools.zip_longest(*groups.values()) for asked in turn if asked]
+    sums = [{0}]  # what the last 0, 1, ... questions can make
+    for asked in reversed(ordered):
+        sums.append(sums[-1] | {total + asked.points for total in sums[-1]})
+    if points < 1 or points not in sums[-1]:
+        near = sorted(sums[-1] - {0}, key=lambda total: abs(total - points))[:4]
+        raise ValueError(f"points={points} can't be made of these {len(bank)} questions; try one of {sorted(near)}")
+    chosen = []
+    for asked, rest in zip(ordered, sums[-2::-1]):
+        if points - asked.points in rest:
+            chosen.append(asked)
+            points -= asked.points
+    return sorted(chosen, key=lambda asked: list(groups).index(asked.chapter))
+
+
+def sheet(filled: list[Question], seed: int, key: bool = False) -> str:
+    """The sheet as Markdown, or its key: each question again, its answer by steps, and what wrong ones tell."""
+    points, minutes = sum(asked.points for asked in filled), sum(asked.minutes for asked in filled)
+    names = ", ".join(dict.fromkeys(asked.chapter for asked in filled))
+    parts = [f"# {'Key' if key else 'Exam'} {seed}: {names}", f"{points} points, {minutes} minutes. {RULES}"]
+    for number, asked in enumerate(filled, 1):
+        more = f", {asked.difficulty}" if key else ""
+        parts += [f"## {number}. {asked.title} ({asked.points} points, {asked.minutes} minutes{more})", asked.text]
+        if key:
+            label = "Wrong" if asked.kind == "paper" else "Follow-up"
+            parts += [f"**Key.** {asked.key}", "\n".join(f"- {label}: {note}" for note in asked.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def page(markdown: str) -> str:
+    """Markdown as one HTML file that a browser prints, formulas as MathML.
+
+    Errors: ImportError, OSError without the repository's requirements.txt or its Temml; JSEvalException for bad TeX.
+    """
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+    from py_mini_racer import MiniRacer
+
+    engine = MiniRacer()
+    engine.eval((BOOK / "_vendor" / "temml" / "temml.min.js").read_text("utf-8"))
+
+    def mathml(tex, options):
+        return engine.call("temml.renderToString", tex, {"displayMode": options["display_mode"], "throwOnError": True})
+
+    return f"{HEAD}{MarkdownIt().use(dollarmath_plugin, renderer=mathml).render(markdown)}</html>\n"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write exam-SEED and key-SEED, .md and .html; what is there already and differs is kept, with an error."""
+    parser = argparse.ArgumentParser(
+        prog="python -m posenc.lab.exam", description="Write an exam and its key, from a copy of the repository."
+    )
+    parser.add_argument("--chapters", nargs="+", metavar="CHAPTER", default=chapters(), help="default: all there are")
+    parser.add_argument("--points", type=int, required=True, help="what the questions make, exactly")
+    parser.add_argument("--seed", type=int, default=0, help="draws the questions and their numbers")
+    parser.add_argument("--oral", action="store_true", help="oral questions in place of those on paper")
+    parser.add_argument("--out", type=Path, metavar="DIR", default=Path(), help="the folder to write to")
+    options = parser.parse_args(arguments)
+    try:
+        bank = [asked for chapter in dict.fromkeys(options.chapters) for asked in read(chapter)]
+        bank = [asked for asked in bank if (asked.kind == "oral") == options.oral]
+        filled = [fill(asked, options.seed) for asked in choose(bank, options.points, options.seed)]
+    except ValueError as error:
+        parser.error(str(error))
+    files = {f"{name}-{options.seed}.md": sheet(filled, options.seed, name == "key") for name in ("exam", "key")}
+    try:
+        files |= {name.replace(".md", ".html"): page(text) for name, text in files.items()}
+    except (ImportError, OSError) as error:
+        print(f"no HTML, print the Markdown: {error} (it takes a copy of the repository and its requirements.txt)")
+    options.out.mkdir(parents=True, exist_ok=True)
+    paths = {options.out / name: text for name, text in files.items()}
+    if edited := [path.name for path, text in paths.items() if path.exists() and path.read_text("utf-8") != text]:
+        parser.error(f"--out {options.out}: {edited[0]} is there and differs; name another folder, or remove it")
+    for path, text in paths.items():
+        path.write_text(text, encoding="utf-8")
+        print(path)
+
+
+if __name__ == "__main__":
+    main()

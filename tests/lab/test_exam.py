@@ -1,0 +1,48 @@
+"""Exam questions at ten draws: finite numbers that follow the parameters, no wrong answer printed as the right one."""
+
+import re
+
+import pytest
+
+from posenc.lab import exam
+
+GOOD = """## Halves\npaper · 2 points · 3 minutes · easy\n- Draw: m in 3..9\n- Let: half = m / 2
+
+Half of {{m}}?
+- Key: Divide (1 p): **{{half:.1f}}** (1 p).
+- Wrong: {{2 * m}}: doubled.
+"""
+FAULTS = [("paper ·", "papers ·", "3 points"), ("3..9", "3-9", "m in 3..9"), ("- Key:", "Key:", "- Key: ")]
+FAULTS += [("(1 p).", ".", "must mark 2"), ("m / 2", "m / 0", "ZeroDivisionError"), ("m / 2", "math.inf", "finite")]
+FAULTS += [("2 * m", "m / 2:.1f", "differ")]
+
+
+@pytest.mark.parametrize("chapter", exam.chapters())
+def test_the_numbers_of_a_chapters_questions(chapter):
+    draws = [[exam.fill(asked, seed) for seed in range(10)] for asked in exam.read(chapter)]
+    assert [asked[0].kind for asked in draws] == ["paper"] * 6 + ["oral"] * 3
+    assert [asked[0].title for asked in draws if asked[0].draws and len({str(a.answers) for a in asked}) == 1] == []
+    page = exam.page(exam.sheet([asked[0] for asked in draws], 0, key=True))
+    assert page.count("<h2>") == len(draws) and not re.search(r"\{\{|\}\}|\$", page)
+
+
+@pytest.mark.parametrize("old, new, word", FAULTS)
+def test_a_bad_question_is_named_with_what_would_be_right(old, new, word):
+    with pytest.raises(ValueError, match="rope/exam.md, 'Halves'") as error:
+        exam.fill(exam.parse(GOOD.replace(old, new), "rope")[0], 0)
+    assert word in str(error.value)
+
+
+def test_a_sheet_makes_its_points_and_no_edited_one_is_lost(tmp_path, capsys):
+    arguments = ["--points", "30", "--out", str(tmp_path), "--chapters", "rope", "alibi"]
+    exam.main(arguments)
+    exam.main(arguments)
+    sheet, key = ((tmp_path / f"{name}-0.md").read_text("utf-8") for name in ("exam", "key"))
+    assert sum(map(int, re.findall(r"^## .*\((\d+) points", sheet, re.M))) == 30
+    assert "**Key.**" in key and "**Key.**" not in sheet
+    (tmp_path / "exam-0.md").write_text("edited")
+    for bad, word in ((arguments, "exam-0.md"), ([*arguments, "rop"], "'rope'"), (["--points", "999"], "999")):
+        with pytest.raises(SystemExit):
+            exam.main(bad)
+        assert word in capsys.readouterr().err
+    assert (tmp_path / "exam-0.md").read_text("utf-8") == "edited"
