@@ -73,6 +73,11 @@ EXERCISES = {
             ),
             "future keys are clamped to 0: leave them to the causal mask": "* distance -> * distance.clamp(min=0)",
         },
+        variants=(
+            ("the bias for a softmax in powers of 2: divided by ln 2", lambda f, *case: f(*case) / math.log(2)),
+            ("heads in the last dimension: [Tq, Tk, H]", lambda f, *case: f(*case).permute(1, 2, 0)),
+            ("slopes are given as exponents e, the slope is 2^-e", lambda f, q, k, e: f(q, k, 2.0**-e)),
+        ),
     ),
     "window": Exercise(
         title="Exercise 3, window",
@@ -86,5 +91,10 @@ EXERCISES = {
             "here the rest holds the share: the nearest n keys hold 1 - e^(-m n)": "1 / (1 - share) -> 1 / share",
             "1/m does not depend on the share: it belongs to a share of 63%": "-> math.ceil(1 / slope)",
         },
+        variants=(
+            ("all logits are divided by a temperature of 3", lambda f, slope, share: f(slope / 3, share)),
+            ("keys stand 2 tokens apart, the nearest at distance 0", lambda f, slope, share: f(2 * slope, share)),
+            ("the slope is given as its exponent e, the slope is 2^-e", lambda f, e, share: f(2**-e, share)),
+        ),
     ),
 }

@@ -3,6 +3,8 @@ r"""Exercises of the RoPE lab, and four variants of the rotation that the chapte
 Some of the variants are wrong on purpose, in the way that code in circulation is wrong.
 """
 
+import math
+
 import torch
 
 from posenc.lab.check.exercise import Exercise, generator
@@ -149,10 +151,23 @@ MISTAKES = {
     },
 }
 
+LADDERS = (
+    ("frequencies in turns a token, not radians: divided by 2 pi", lambda f, *case: f(*case) / (2 * math.pi)),
+    ("a base of 10 times the base that is given", lambda f, dim, base: f(dim, 10 * base)),
+    ("the slowest pair first", lambda f, *case: f(*case).flip(0)),
+)
+TURNS = (
+    ("every frequency divided by 4, as in position interpolation", lambda f, x, at, w: f(x, at, w / 4)),
+    ("the result times 0.1 ln 4 + 1, as in YaRN", lambda f, *case: f(*case) * (0.1 * math.log(4) + 1)),
+    ("pairs in a dimension of their own: [..., T, D/2, 2]", lambda f, *case: f(*case).unflatten(-1, (-1, 2))),
+)
+
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "inv_freq": Exercise("Exercise 1, inv_freq", inv_freq, CASES["inv_freq"], 1e-6, 1, MISTAKES["inv_freq"]),
-    "rotate": Exercise("Exercise 2, rotate", rotate, _rotations, 1e-4, 3, MISTAKES["rotate"]),
+    "inv_freq": Exercise(
+        "Exercise 1, inv_freq", inv_freq, CASES["inv_freq"], 1e-6, 1, MISTAKES["inv_freq"], variants=LADDERS
+    ),
+    "rotate": Exercise("Exercise 2, rotate", rotate, _rotations, 1e-4, 3, MISTAKES["rotate"], variants=TURNS),
     "rotate_half": Exercise("Exercise 3, rotate_half", rotate_half, _rotations, 1e-4, 2, MISTAKES["rotate_half"]),
     "permutation": Exercise(
         "Exercise 4, permutation", permutation, CASES["permutation"], 1e-6, 2, MISTAKES["permutation"]

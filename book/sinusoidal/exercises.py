@@ -129,10 +129,21 @@ MISTAKES = {
     },
 }
 
+TABLES = (
+    ("a base of 10 times the base that is given", lambda f, at, dim, base=10000.0: f(at, dim, 10 * base)),
+    ("rows of length 1: times sqrt(2 / dim)", lambda f, at, dim, *base: f(at, dim, *base) * math.sqrt(2 / dim)),
+    ("every row divided by 2", lambda f, *case: f(*case) / 2),
+)
+SUMS = (
+    ("the sum of the two is divided by sqrt(2)", lambda f, *case: f(*case) / math.sqrt(2)),
+    ("time comes first: [T, B, C]", lambda f, *case: f(*case).transpose(0, 1)),
+    ("positions count from the right: the last token is at 0", lambda f, ids, w: f(ids.flip(1), w).flip(1)),
+)
+
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "table": Exercise("Exercise 1, table", table, CASES["table"], 1e-5, 2, MISTAKES["table"]),
+    "table": Exercise("Exercise 1, table", table, CASES["table"], 1e-5, 2, MISTAKES["table"], variants=TABLES),
     "rotation": Exercise("Exercise 2, rotation", rotation, CASES["rotation"], 1e-5, 3, MISTAKES["rotation"]),
-    "embed": Exercise("Exercise 3, embed", embed, _embeddings, 1e-5, 2, MISTAKES["embed"]),
+    "embed": Exercise("Exercise 3, embed", embed, _embeddings, 1e-5, 2, MISTAKES["embed"], variants=SUMS),
     "terms": Exercise("Exercise 4, terms", terms, _contents, 1e-5, 2, MISTAKES["terms"]),
 }

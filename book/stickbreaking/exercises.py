@@ -1,5 +1,7 @@
 r"""What the lab Stick-breaking asks for, and the wrong answers that its checks recognize."""
 
+import math
+
 import torch
 
 from posenc.lab.check.exercise import Exercise, generator
@@ -133,10 +135,19 @@ MISTAKES = {
     },
 }
 
+_LOGITS = (
+    ("a temperature of 2: logits are halved first", lambda f, logits: f(logits / 2)),
+    ("a bite is the sigmoid of the logit minus 1", lambda f, logits: f(logits - 1)),
+)
+STICKS = (*_LOGITS, ("the stick is 2 long", lambda f, logits: 2 * f(logits)))
+LOGS = (*_LOGITS, ("logarithms to base 2", lambda f, logits: f(logits) / math.log(2)))
+
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "stick": Exercise("Exercise 1, stick", stick, stick_cases, 1e-5, 2, MISTAKES["stick"]),
-    "log_weights": Exercise("Exercise 2, log_weights", log_weights, _log_cases, 1e-5, 2, MISTAKES["log_weights"]),
+    "stick": Exercise("Exercise 1, stick", stick, stick_cases, 1e-5, 2, MISTAKES["stick"], variants=STICKS),
+    "log_weights": Exercise(
+        "Exercise 2, log_weights", log_weights, _log_cases, 1e-5, 2, MISTAKES["log_weights"], variants=LOGS
+    ),
     "weigh": Exercise("Exercise 3, weigh", weigh, _weigh_cases, 1e-6, 3, MISTAKES["weigh"]),
     "jacobian": Exercise("Exercise 4, jacobian", jacobian, _jacobian_cases, 1e-6, 3, MISTAKES["jacobian"]),
 }

@@ -1,13 +1,14 @@
 """The labs' checks: what they say of right, undone, wrong and broken functions, and what both graders say of all."""
 
-import contextlib
 import re
 import sys
 import types
 
+import nbformat.v4
 import numpy as np
 import pytest
 import torch
+from nbgrader.utils import determine_grade
 
 from posenc.lab import check as checks
 from posenc.lab.check import Exercise, cells, check, judge, require, submission, submitted
@@ -203,6 +204,8 @@ def test_mistake_is_the_solution_with_replacements_and_one_that_does_not_fit_is_
     for misfit in ("y -> x", "s -> t", "x * positions"):
         with pytest.raises(ValueError, match=re.escape(repr(misfit))):
             made(misfit)
+    with pytest.raises(ValueError, match="shares.*'nothing'"):
+        Exercise("t", turn, EXERCISE.cases, shares={"nothing": 1.0})
 
 
 KERNELS = [name for name in ALL if name.startswith("kernels.")]  # run one number at a time: three mistakes are enough
@@ -210,20 +213,42 @@ JUDGED = [(name, 3 if name in KERNELS else None) for name in ALL]
 JUDGED += [pytest.param(name, None, marks=pytest.mark.weekly) for name in KERNELS]
 
 
+def check_both_graders(name, exercise, answers, monkeypatch):
+    """The graded test of the nbgrader course, and the grader of notebooks from anywhere: {words: answer}."""
+    about = {"grade": True, "solution": False, "points": exercise.points}
+    for words, answer in {"": exercise.reference, "not done yet": None, **answers}.items():
+        monkeypatch.setattr(submission, "_submissions", {name: answer})
+        notebook = cells.Notebook(name.partition(".")[0])
+        notebook.note(name, answer)
+        share = exercise.shares.get(words, 0.5) if answer else 0
+        points = int(share * exercise.points) if words else exercise.points
+        said = f"not right yet: {words}." if answer and words else words and f"{words}."
+        assert notebook.verdict(name.partition(".")[2]) == (points, said)
+        try:
+            value = require(name)
+            shown = [] if value is None else [nbformat.v4.new_output("execute_result", {"text/plain": repr(value)})]
+        except AssertionError as error:
+            assert words in str(error)
+            shown = [nbformat.v4.new_output("error")]
+        assert determine_grade(nbformat.v4.new_code_cell(metadata={"nbgrader": about}, outputs=shown))[0] == points
+
+
 @pytest.mark.parametrize("name, most", JUDGED)
-def test_both_graders_give_points_to_the_solution_alone_and_name_each_mistake(name, most, monkeypatch):
-    """The graded test of the nbgrader course, and the grader of notebooks from anywhere."""
-    lab, _, exercise = name.partition(".")
+def test_both_graders_give_all_points_to_the_solution_alone_and_name_each_mistake(name, most, monkeypatch):
     mistakes = checks.find(name).mistakes
     assert len(mistakes) >= 3, f"{name} knows {len(mistakes)} typical mistakes, three are wanted"
-    mistakes = dict(list(mistakes.items())[:most])
-    for words, answer in {"": checks.find(name).reference, "not done yet": None, **mistakes}.items():
-        monkeypatch.setattr(submission, "_submissions", {name: answer})
-        notebook = cells.Notebook(lab)
-        notebook.note(name, answer)
-        assert notebook.verdict(exercise) == (
-            not words,
-            f"not right yet: {words}." if words in mistakes else words and "not done yet.",
-        )
-        with pytest.raises(AssertionError, match=re.escape(words)) if words else contextlib.nullcontext():
-            require(name)
+    check_both_graders(name, checks.find(name), dict(list(mistakes.items())[:most]), monkeypatch)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if checks.find(name).variants])
+def test_ten_students_answers_differ_and_both_graders_agree_on_them(name, monkeypatch, capsys):
+    base, titles = checks.find(name), set()
+    for seed in range(1, 11):
+        monkeypatch.setenv("POSENC_SEED", str(seed))
+        exercise = base.seeded()
+        check_both_graders(name, exercise, exercise.mistakes, monkeypatch)
+        assert judge(base, base.reference).points == 0, "the lab's text is no answer"
+        titles.add(exercise.title)
+        goes_on = check(name, exercise.reference)
+        assert goes_on.__wrapped__ is base.reference and f"{exercise.title}: right" in capsys.readouterr().out
+    assert len(titles) == len(base.variants)

@@ -77,7 +77,7 @@ def test_last_finished_definition_counts_wherever_it_stands_and_the_mistake_is_n
         if cell.cell_type == "code":
             cell.source = f"%%time\n%matplotlib inline\n!pip list\n{cell.source}\ntorch.stack?"
     rows = graded(notebook)
-    assert [points for points, _ in rows.values()] == [0, 0, 0, 0, 2] and rows["shift_error"] == (2, "")
+    assert [points for points, _ in rows.values()] == [0, 1, 0, 0, 2] and rows["shift_error"] == (2, "")
     words = {"inv_freq": "nosuchname", "rotate": "sign of the sine is flipped", "permutation": "not in the notebook"}
     assert all(said in rows[name][1] for name, said in words.items())
 
@@ -104,12 +104,12 @@ def test_command_prints_points_and_json(tmp_path, capsys):
     said = capsys.readouterr()
     assert [re.findall(r"(\w+) (\d+|\?)/(\d+)", line) for line in said.out.splitlines()] == [
         [("alibi", "7", "7"), ("paper", "?", "3")],
-        [("rope", "7", "10"), ("rotate", "0", "3"), ("paper", "?", "4")],
+        [("rope", "8", "10"), ("rotate", "1", "3"), ("paper", "?", "4")],
     ]
     assert said.err.count("\n") == 1 and said.err.startswith(f"{tmp_path}/cy.ipynb: ")
     assert grade.main([str(tmp_path / "bob.ipynb"), "--json"]) == 0
     (record,) = json.loads(capsys.readouterr().out)
-    assert (record["lab"], record["points"], record["of"], record["on_paper"]) == ("rope", 7, 10, 4)
+    assert (record["lab"], record["points"], record["of"], record["on_paper"]) == ("rope", 8, 10, 4)
 
 
 @pytest.mark.parametrize(

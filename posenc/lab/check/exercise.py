@@ -1,11 +1,14 @@
 r"""What an exercise of a lab is, and the seed that draws its random cases."""
 
 import ast
+import functools
+import hashlib
 import inspect
 import os
+import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -26,7 +29,12 @@ class Exercise:
         instead of all of it (with the right functions of the module); or a function.
     run: where calling the function is not all that a case takes: run(function, *case) returns what is compared, and
         may raise `Problem`.
-    Errors: ValueError where a mistake's `old` does not stand in the reference once. Chapter: For teachers.
+    shares: mistake -> the share of the points that it leaves, rounded down. Half by default, since who makes a typical
+        mistake wrote a function that runs and differs in one place; one point is all or none.
+    variants: what another seed than 0 asks for instead, one drawn for each seed: (words, change), where
+        change(function, *case) makes of what `reference` returns what is right, and of a mistake the same mistake.
+    Errors: ValueError where a mistake's `old` does not stand in the reference once, or where `shares` names no mistake.
+    Chapter: For teachers.
     """
 
     title: str
@@ -36,8 +44,12 @@ class Exercise:
     points: int = 1
     mistakes: dict[str, str | tuple | Callable] = field(default_factory=dict)
     run: Callable | None = None
+    shares: dict[str, float] = field(default_factory=dict)
+    variants: Sequence[tuple[str, Callable]] = ()
 
     def __post_init__(self):
+        for words in self.shares.keys() - self.mistakes.keys():
+            raise ValueError(f"{self.title}: shares names {words!r}, which must be one of its mistakes")
         made = {words: wrong if callable(wrong) else self._edited(wrong) for words, wrong in self.mistakes.items()}
         object.__setattr__(self, "mistakes", made)
 
@@ -56,6 +68,25 @@ class Exercise:
         made = {}
         exec(f"{stub}\n{body}", self.reference.__globals__, made)
         return made[self.reference.__name__]
+
+    def seeded(self):
+        """The exercise for `student_seed`: itself for seed 0, else a variant; an answer to another is worth nothing."""
+        seed = student_seed()
+        if not seed or not self.variants:
+            return self
+        number = _number(f"{seed} {self.title}") % len(self.variants)
+        words, change = self.variants[number]
+        others = {"this answers the text of the lab, without what is asked of you": self.reference}
+        for other, changed in (*self.variants[:number], *self.variants[number + 1 :]):
+            others[f"this is what another student is asked for: {other}"] = _vary(changed, self.reference)
+        return replace(
+            self,
+            title=f"{self.title} (of you: {words})",
+            reference=_vary(change, self.reference),
+            mistakes=others | {mistake: _vary(change, wrong) for mistake, wrong in self.mistakes.items()},
+            shares=dict.fromkeys(others, 0.0) | self.shares,
+            variants=(),
+        )
 
     def arguments(self):
         """The cases as a list of tuples."""
@@ -83,17 +114,29 @@ class Problem(Exception):
         self.words, self.values = words, values
 
 
-def student_seed():
+def _vary(change, function):
+    return functools.update_wrapper(functools.partial(change, function), function)
+
+
+def _number(text):
+    """A number that depends on a text alone, today and on any machine."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest())
+
+
+def student_seed(text=None):
     r"""The seed of one student: the environment variable POSENC_SEED, 0 where it isn't set.
 
-    The labs train with it, and the random cases of their checks are drawn with it, so that students whose seeds differ
-    read different numbers. What is right does not depend on it.
-    Errors: ValueError where it is no whole number. Chapter: For teachers.
+    Labs train with it, their checks draw random cases with it, and it says which of an exercise's variants is right. A
+    student's id serves too: what is no whole number below 2^31 is hashed to one, the same today and on any machine.
+
+    Arguments: text: read this instead of the variable, such as "17" or "s4711".
+    Errors: ValueError where it is neither a whole number nor a word with a letter in it. Chapter: For teachers.
     """
-    text = os.environ.get("POSENC_SEED", "").strip() or "0"
-    if not (text.isascii() and text.isdecimal()) or int(text) >= 2**31:
-        raise ValueError(f"POSENC_SEED={text!r} must be a whole number below 2^31, such as 17")
-    return int(text)
+    text = (os.environ.get("POSENC_SEED", "") if text is None else text).strip() or "0"
+    if not re.fullmatch(r"[0-9]+|(?=.*[A-Za-z])[\w.@+-]+", text, re.ASCII):
+        raise ValueError(f"POSENC_SEED={text!r} must be a whole number, such as 17, or a student's id, such as s4711")
+    number = int(text) if text.isdecimal() else 2**31
+    return number if number < 2**31 else 1 + _number(text.lower()) % (2**31 - 1)
 
 
 def generator(number=0):

@@ -136,9 +136,8 @@ def grade(path, lab=None, limit=60.0):
     lab = which_lab(cells) if lab is None else lab
     rows = []
     for line in _run(cells, lab, limit):
-        exercise, right = of(lab)[line["exercise"]], line["right"]
-        points = {"points": exercise.points if right else 0, "of": exercise.points}
-        rows.append({"exercise": line["exercise"], "title": exercise.title} | points | {"words": line["words"]})
+        row = {key: line[key] for key in ("exercise", "title", "points")}
+        rows.append(row | {"of": of(lab)[line["exercise"]].points, "words": line["words"]})
     return Grade(str(path), lab, rows, on_paper(lab))
 
 

@@ -12,16 +12,18 @@ from posenc.lab.check.exercise import Problem
 
 
 class Verdict(NamedTuple):
-    """What `judge` found: whether it is right, whether it is undone, the mistake it is (or None), and all in words."""
+    """What `judge` found: whether it is right, or undone, the mistake it is (or None), all in words, and the points."""
 
     right: bool
     undone: bool
     mistake: str | None
     message: str
+    points: int = 0
 
 
 def judge(exercise, function):
-    r"""Hold a function against an `Exercise`, without printing. Returns a `Verdict`."""
+    r"""Hold a function against an `Exercise`, as the student's seed has it, without printing. Returns a `Verdict`."""
+    exercise = exercise.seeded()
     if function is None or function is ...:
         return UNDONE
     if not callable(function):
@@ -34,19 +36,19 @@ def judge(exercise, function):
 
     mistake = _recognize(exercise, cases, runs, expected)
     if mistake is not None:
-        return _wrong(f"{mistake}.", mistake)
+        return _wrong(f"{mistake}.", mistake, int(exercise.points * exercise.shares.get(mistake, 0.5)))
     for number, (case, run, right) in enumerate(zip(cases, runs, expected), start=1):
         problem = run.problem or _difference(run.values, right, exercise.tolerance)
         if problem:
-            return _wrong(f"with {_describe(exercise.reference, case)} (case {number} of {len(cases)}) {problem}")
-    return Verdict(True, False, None, f"right, in {len(cases)} case{'s' if len(cases) > 1 else ''}.")
+            return _wrong(f"with {describe(exercise.reference, case)} (case {number} of {len(cases)}) {problem}")
+    return Verdict(True, False, None, f"right, in {len(cases)} case{'s' if len(cases) > 1 else ''}.", exercise.points)
 
 
 UNDONE = Verdict(False, True, None, "not done yet.")
 
 
-def _wrong(message, mistake=None):
-    return Verdict(False, False, mistake, f"not right yet: {message}")
+def _wrong(message, mistake=None, points=0):
+    return Verdict(False, False, mistake, f"not right yet: {message}", points)
 
 
 class _Run(NamedTuple):
@@ -186,7 +188,7 @@ def argument_names(function, count):
     return (names + [f"number {i + 1}" for i in range(len(names), count)])[:count]
 
 
-def _describe(reference, case):
+def describe(reference, case):
     """The arguments in words: tensors by shape, numbers by value."""
     words = []
     for name, value in zip(argument_names(reference, len(case)), case):

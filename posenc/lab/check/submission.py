@@ -27,17 +27,19 @@ def check(name: str, function: Callable) -> Callable:
         name: "lab.exercise", as in "rope.rotate".
         function: what the student wrote. A `StandIn`, as in a check cell that is run twice, is not: what the student
             wrote last is checked again.
-    Returns: `function` where it is right, else posenc's as a `StandIn`, so that the cells below work all the same.
+    Returns: `function` where it is right, else posenc's as a `StandIn`, so that the cells below work all the same; they
+        are written for the lab's text, so what is right in a variant of the student's own gives way too.
     Errors: ValueError for an unknown name. Nothing that the student's function raises.
     """
     exercise = find(name)
     if isinstance(function, StandIn):
         function = _submissions.get(name)
     _submissions[name] = function
-    verdict = judge(exercise, function)
-    tail = "" if verdict.right else " Below, posenc's version stands in."
-    print(f"{exercise.title}: {verdict.message}{tail}")
-    return function if verdict.right else StandIn(exercise.reference)
+    verdict, own = judge(exercise, function), exercise.seeded()
+    goes_on = verdict.right and own is exercise
+    tail = "" if goes_on else " Below, posenc's version stands in."
+    print(f"{own.title}: {verdict.message}{tail}")
+    return function if goes_on else StandIn(exercise.reference)
 
 
 def submitted(name: str):
@@ -51,12 +53,17 @@ def submitted(name: str):
     return _submissions[name]
 
 
-def require(name: str) -> None:
+def require(name: str) -> int | None:
     r"""The graded test of an exercise: AssertionError unless what the student last gave to `check(name, ...)` is right.
 
     Where the cell of the check is gone, or stands below, the notebook's function of that name counts.
+    Returns: None where it is right; for a mistake that leaves some points, after a line that names it, those points,
+        which nbgrader takes for the grade where they are the value of the cell.
     Errors: ValueError for an unknown name; LookupError where there is neither.
     """
     exercise, own = find(name), getattr(sys.modules["__main__"], name.rpartition(".")[2], None)
     verdict = judge(exercise, own if own is not None and name not in _submissions else submitted(name))
-    assert verdict.right, verdict.message
+    assert verdict.right or verdict.points, verdict.message
+    if not verdict.right:
+        print(verdict.message)
+        return verdict.points
