@@ -126,3 +126,64 @@ def test_what_cannot_be_graded_is_refused(tmp_path, capsys, text, words):
     assert grade.main([str(path)]) == 1
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith(f"{path}: ") and words in said.err
+
+
+FILES = {"lovelaceada_LATE_11_208_rope-1": 8, "Bob van Berg_11_assignsubmission_file_/rope": "b2", "again b2": 1.5}
+FILES |= {"rope_14": None, "nobody": 1}  # file: the seed that it sets, None where it is no notebook
+
+
+def test_a_class_becomes_gradebooks_and_sheets(tmp_path, monkeypatch, capsys):
+    def run(cells, lab, limit, seed):
+        return [{"exercise": "rotate", "title": "", "points": seed, "words": ""}]
+
+    monkeypatch.setattr(grade, "_run", run)
+    (tmp_path / "roster.csv").write_text("ID,Name,Seed\n11,Ada Lovelace,7\nb2,Bob van Berg,\n14,Dirac,0\n15,,0\n")
+    for name, seed in FILES.items():
+        path = tmp_path / "in" / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{")
+        if seed:
+            texts = [nbformat.v4.new_markdown_cell(text) for text in ("**On paper.** Why?", f"Because {name}.")]
+            cells = [code(f'%env POSENC_SEED={seed}\ncheck("rope.x", x)'), *texts]
+            nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    arguments = [str(tmp_path / "in"), "--roster", str(tmp_path / "roster.csv"), "--answers", str(tmp_path / "sheets")]
+    assert grade.main([*arguments, "--csv", str(tmp_path / "marks.csv")]) == 1, "nobody is none of the roster"
+    assert "nobody.ipynb: rope 1/3" in (said := capsys.readouterr()).out and "rope_14.ipynb: is no" in said.err
+    bob = checks.student_seed("b2")
+    rows = (tmp_path / "marks.csv").read_text().splitlines()
+    starts = ["ID number", "11,Ada Lovelace,7,", f"b2,Bob van Berg,{bob},", "14,Dirac,,", "15,,,"]
+    words = ["Feedback", "seed is 8, the roster's 7", f"b2.ipynb, has {bob}/3", "rope_14.ipynb is no", "no file"]
+    assert all(row.startswith(start) and word in row for start, word, row in zip(starts, words, rows, strict=True))
+    assert grade.main([*arguments, "--csv", str(tmp_path / "marks.csv"), "--format", "canvas", "--json"]) == 1
+    rows = (tmp_path / "marks.csv").read_text().splitlines()
+    assert rows[0].startswith("Student,ID,SIS User ID,SIS Login ID,Section,Lab rope") and "Points Possible" in rows[1]
+    assert rows[2].startswith("Ada Lovelace,,11,,,7") and "roster's 7" in (tmp_path / "marks.comments.csv").read_text()
+    sheet = (tmp_path / "sheets" / "rope.md").read_text()
+    assert sheet.count("Why?") == 1 and sheet.index("## 11 Ada") < sheet.index("Because lovelaceada")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [("name\nAda\n", "column id"), ("id\n1\n1\n", "line 3: id='1'"), ("id,seed\n1,a b\n", "line 2.*'a b'"), ("", "id")],
+)
+def test_a_roster_that_cannot_be_used_is_refused_by_its_line(tmp_path, capsys, text, words):
+    (tmp_path / "roster.csv").write_text(text)
+    assert grade.main([str(tmp_path), "--roster", str(tmp_path / "roster.csv")]) == 1
+    assert re.search(words, capsys.readouterr().err)
+
+
+def test_an_answer_that_is_posencs_own_is_flagged_and_no_lab_is_by_itself():
+    answer = "%time\ndef inv_freq(dim, base):\n    return posenc.rope.inv_freq(dim, base)"
+    assert grade.borrowed([answer, "x ="], "inv_freq") == ["posenc.rope.inv_freq"]
+    for line in ("from posenc.rotate.rope import inv_freq as f", "from posenc.lab.check import find"):
+        assert grade.borrowed([f"inv_freq = None\n{line}"], "inv_freq") == [line] and not grade.borrowed([line], "x")
+    for lab in LABS:
+        sources = [cell.source for cell in solved(lab).cells if cell.cell_type == "code"]
+        assert not any(grade.borrowed(sources, name) for name in checks.of(lab)), lab
+
+
+def test_key_tells_what_a_student_is_asked_for(monkeypatch, capsys):
+    monkeypatch.setenv("POSENC_SEED", "17")
+    assert grade.main(["key", "--seed", "17", "--lab", "alibi"]) == 0
+    said = capsys.readouterr().out
+    assert all(exercise.seeded().title in said for exercise in checks.of("alibi").values() if exercise.variants)

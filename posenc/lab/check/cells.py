@@ -156,7 +156,7 @@ def main():
     notebook = Notebook(task["lab"], tell)
     train.train = train.train_with = glyphs.train_pictures = trial.against = _left_out
     check.check = notebook.note
-    seed = os.environ.get("POSENC_SEED", "")
+    seed = os.environ["POSENC_SEED"]
     notebook.run(task["cells"])
     for name, exercise in notebook.exercises.items():
         os.environ["POSENC_SEED"] = seed  # whatever the notebook set it to

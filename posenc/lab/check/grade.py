@@ -6,10 +6,12 @@ counts is the last finished definition of each exercise's function, or what was 
 hangs or ends Python is named. `judge` then holds each function against the right one; what an exercise is worth stands
 in its `Exercise`.
 
-It runs the student's code with your rights, and what it compares with is public: it tells mistakes, not cheating.
+It runs the student's code with your rights, and what it compares with is public: it tells mistakes, not cheating. What
+it flags, an answer that calls posenc's own function or another seed than the roster's, is a hint to look there.
 """
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -19,6 +21,9 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from posenc.lab.check import gradebook
+from posenc.lab.check.exercise import student_seed
+from posenc.lab.check.judging import describe
 from posenc.lab.check.registry import labs, of, on_paper
 
 
@@ -27,7 +32,7 @@ class GradeError(ValueError):
 
 
 def read(path):
-    r"""The sources of a notebook's code cells. Errors: GradeError where the file is no notebook."""
+    r"""A notebook's cells, the source of each in one string. Errors: GradeError where the file is no notebook."""
     try:
         notebook = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -39,24 +44,50 @@ def read(path):
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise GradeError("is no notebook: JSON without a list of cells")
-    source = [cell.get("source", "") for cell in cells if cell.get("cell_type") == "code"]
-    return ["".join(map(str, lines)) if isinstance(lines, list) else str(lines) for lines in source]
+    sources = [cell.get("source", "") for cell in cells]
+    lines = ["".join(map(str, lines)) if isinstance(lines, list) else str(lines) for lines in sources]
+    return [{"cell_type": ""} | cell | {"source": source} for cell, source in zip(cells, lines)]
 
 
-def which_lab(cells):
-    r"""The lab whose exercises a notebook checks. Errors: GradeError where it checks none, or those of several labs."""
+def seed_of(cells):
+    r"""The seed that cells set POSENC_SEED to, by a magic or in `os.environ`, or None. Errors: ValueError."""
+    words = re.findall(r"^[^#\n]*\bPOSENC_SEED[\"'\]]* *[= ] *[\"']?([^\s\"']+)", "\n".join(cells), re.MULTILINE)
+    return student_seed(words[-1]) if words else None
+
+
+def which_lab(cells, lab=None):
+    r"""The lab whose exercises a notebook checks. Errors: GradeError where it checks none, several, or not `lab`."""
     checked = set(re.findall(r"\bcheck\(\s*[\"'](\w+)\.", "\n".join(cells))) & set(labs())
+    if lab is not None and checked and lab not in checked:
+        raise GradeError(f"is a notebook of the lab {' and '.join(sorted(checked))}, not of {lab}")
+    if lab is not None:
+        return lab
     if len(checked) != 1:
         whose = f"those of {' and '.join(sorted(checked))}" if checked else f"none of {', '.join(labs())}"
         raise GradeError(f"which lab it is does not show: its cells check exercises, {whose}; name the lab with --lab")
     return checked.pop()
 
 
-def _run(cells, lab, limit):
+def borrowed(cells, name):
+    """What the cells that define an answer take from posenc: that function itself, or the checks; lines of code."""
+    taken = rf"posenc\.[\w.]*\b{name}|from posenc\.\S* import .*\b{name}\b.*"
+    taken += r"|from posenc\.\S*(check\S*|exercises) import (?!check\b|student_seed\b).*"
+    lines = []
+    for cell in cells:
+        cell = re.sub(r"^\s*[%!].*", "", cell, flags=re.MULTILINE)
+        try:
+            nodes = list(ast.walk(ast.parse(cell))) if re.search(rf"(?m)^\s*(def {name}\b|{name}\s*=)", cell) else []
+        except SyntaxError:
+            continue
+        lines += [ast.unparse(node) for node in nodes if isinstance(node, (ast.Attribute, ast.ImportFrom))]
+    return [line for line in lines if re.fullmatch(taken, line)]
+
+
+def _run(cells, lab, limit, seed):
     """Run `cells.main` in a process of its own: what it says of each exercise. Errors: GradeError."""
     package = str(Path(__file__).parents[3])
     command = f"import sys; sys.path.append({package!r}); from posenc.lab.check.cells import main; main()"
-    settings = {"POSENC_PRESET": "nano", "MPLBACKEND": "agg", "PYTHONUTF8": "1"}
+    settings = {"POSENC_PRESET": "nano", "MPLBACKEND": "agg", "PYTHONUTF8": "1", "POSENC_SEED": str(seed)}
     with tempfile.TemporaryDirectory() as folder:
         said, errors = Path(folder, "said"), Path(folder, "errors")
         with said.open("w") as out, errors.open("w") as err:
@@ -84,12 +115,14 @@ def _run(cells, lab, limit):
 
 @dataclass
 class Grade:
-    r"""What `grade` found: the lab, one row an exercise, and the points that a person gives for answers on paper."""
+    r"""What `grade` found: the lab, one row an exercise, what a person grades on paper, and what to look at."""
 
     file: str
     lab: str
     exercises: list = field(default_factory=list)
     on_paper: int = 0
+    paper: tuple = ("", "")  # the question and the answer
+    flags: list = field(default_factory=list)
 
     @property
     def points(self):
@@ -112,6 +145,7 @@ class Grade:
         rows.append(f"  {self.points:>2} of {self.of}  in all")
         if self.on_paper:
             rows.append(f"   ? of {self.on_paper}  on paper, for the teacher to grade")
+        rows += [f"   !  {flag}" for flag in self.flags]
         return "\n".join(rows)
 
     def line(self):
@@ -119,26 +153,37 @@ class Grade:
         failed = [f"{row['exercise']} {row['points']}/{row['of']}" for row in self.exercises if row["words"]]
         words = f" ({', '.join(failed)})" if failed else ""
         paper = f"; on paper ?/{self.on_paper}" if self.on_paper else ""
-        return f"{self.file}: {self.lab} {self.points}/{self.of}{words}{paper}"
+        return f"{self.file}: {self.lab} {self.points}/{self.of}{words}{paper}" + "".join(
+            f"; look at: {flag}" for flag in self.flags
+        )
 
 
-def grade(path, lab=None, limit=60.0):
+def grade(path, lab=None, limit=60.0, seed=None):
     r"""Grade one notebook.
 
     Arguments:
         path: of the notebook.
         lab: whose exercises; default: those that the notebook checks.
         limit: seconds that each statement and each exercise may take.
+        seed: the student's, as a number; default: the one that the notebook sets, or this process's.
     Returns: `Grade`.
-    Errors: GradeError where the file is no notebook or shows no lab, and where a step hangs or ends Python: which one.
+    Errors: GradeError where the file is no notebook, shows no lab or another, and where a step hangs or ends Python.
     """
-    cells = read(path)
-    lab = which_lab(cells) if lab is None else lab
+    notebook, flags = read(path), []
+    cells = [cell["source"] for cell in notebook if cell["cell_type"] == "code"]
+    lab = which_lab(cells, lab)
+    try:
+        own = seed_of(cells)
+    except ValueError as error:
+        own, flags = None, [f"the notebook's seed counts for nothing: {error}"]
+    if seed is not None and own != seed:
+        flags.append(f"the notebook's seed is {own}, the roster's {seed}, which counts")
     rows = []
-    for line in _run(cells, lab, limit):
+    for line in _run(cells, lab, limit, next(s for s in (seed, own, student_seed()) if s is not None)):
+        flags += [f"{line['exercise']}: {words}" for words in borrowed(cells, line["exercise"])]
         row = {key: line[key] for key in ("exercise", "title", "points")}
         rows.append(row | {"of": of(lab)[line["exercise"]].points, "words": line["words"]})
-    return Grade(str(path), lab, rows, on_paper(lab))
+    return Grade(str(path), lab, rows, on_paper(lab), gradebook.paper(notebook), flags)
 
 
 def notebooks(paths):
@@ -152,37 +197,70 @@ def notebooks(paths):
     return files
 
 
+def key(arguments):
+    r"""The command's `key`: what the exercises ask a student for, and what is right in their first case."""
+    parser = argparse.ArgumentParser(prog="python -m posenc.lab.check key")
+    parser.add_argument("--seed", required=True, type=student_seed, help="a number, or a student's id")
+    parser.add_argument("--lab", choices=labs(), help="default: all")
+    options = parser.parse_args(arguments)
+    os.environ["POSENC_SEED"] = str(options.seed)
+    for lab in [options.lab] if options.lab else labs():
+        varied = [exercise.seeded() for exercise in of(lab).values() if exercise.variants]
+        print(f"{lab}, seed {options.seed}" + ("" if varied else ": no exercise depends on it"))
+        for exercise in varied:
+            case = exercise.arguments()[0]
+            print(f"{exercise.title}; with {describe(exercise.reference, case)}:\n{exercise.reference(*case)}")
+    return 0
+
+
 def main(arguments=None):
-    r"""The command. Returns 0 where every file was graded, whatever the points, else 1."""
+    r"""The command. Returns 0 where every file was graded and is one student's, whatever the points, else 1."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["key"]:
+        return key(arguments[1:])
     parser = argparse.ArgumentParser(
         prog="python -m posenc.lab.check",
-        description="Grade labs downloaded from Colab or anywhere. Runs the code in them.",
+        description="Grade labs downloaded from Colab or anywhere. Runs the code in them. `key --seed 17`: a key.",
     )
     parser.add_argument("paths", nargs="+", metavar="NOTEBOOK", help="notebooks, or folders of them")
     parser.add_argument("--lab", choices=labs(), help="default: the one whose exercises are checked")
     parser.add_argument("--json", action="store_true", help="a list with one object for each notebook")
     parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="for each exercise; default 60")
+    parser.add_argument("--roster", metavar="CSV", help="a row a student: id, and, if you like, name and seed")
+    parser.add_argument("--csv", metavar="CSV", help="write a gradebook of the roster's students here")
+    parser.add_argument("--format", choices=("moodle", "canvas"), default="moodle", help="of --csv; default moodle")
+    parser.add_argument("--answers", metavar="DIR", help="write a sheet of all answers on paper for each lab here")
     options = parser.parse_args(arguments)
     if not options.limit > 0:
         parser.error(f"--limit {options.limit:g} must be greater than 0")
+    if options.csv and not (options.roster and Path(options.csv).absolute().parent.is_dir()):
+        parser.error(f"--csv {options.csv} needs --roster, and a folder that exists")
 
-    records, failed = [], False
+    submissions, failed = [], False
     try:
+        students = gradebook.roster(options.roster) if options.roster else []
         paths = notebooks(options.paths)
-    except GradeError as error:
+    except ValueError as error:
         print(error, file=sys.stderr)
         return 1
     for path in paths:
+        inside = next((path.relative_to(p) for p in options.paths if Path(p) in path.parents), path.name)
+        student, grades, error = gradebook.owner(inside, students), None, None
         try:
-            graded = grade(path, options.lab, options.limit)
-        except GradeError as error:
-            failed = True
-            records.append({"file": str(path), "error": str(error)})
+            grades = grade(path, options.lab, options.limit, student and student.seed)
+            if students and not student:
+                grades.flags.append("its name fits none, or several, of the roster: it is in no gradebook")
+                failed = True
+            if not options.json:
+                print(grades.text() if len(paths) == 1 else grades.line(), flush=True)
+        except GradeError as problem:
+            failed, error = True, str(problem)
             print(f"{path}: {error}", file=sys.stderr)
-            continue
-        records.append(graded.record())
-        if not options.json:
-            print(graded.text() if len(paths) == 1 else graded.line(), flush=True)
+        submissions.append(gradebook.Submission(str(path), student, grades, error))
     if options.json:
-        print(json.dumps(records, indent=2))
+        print(json.dumps([submission.record() for submission in submissions], indent=2))
+    if options.csv:
+        gradebook.write(options.csv, options.format, students, submissions)
+    if options.answers:
+        gradebook.sheets(options.answers, submissions)
     return 1 if failed else 0

@@ -27,8 +27,8 @@ def check(name: str, function: Callable) -> Callable:
         name: "lab.exercise", as in "rope.rotate".
         function: what the student wrote. A `StandIn`, as in a check cell that is run twice, is not: what the student
             wrote last is checked again.
-    Returns: `function` where it is right, else posenc's as a `StandIn`, so that the cells below work all the same; they
-        are written for the lab's text, so what is right in a variant of the student's own gives way too.
+    Returns: `function` where it is right and the lab's text asks for it, else posenc's as a `StandIn`, so that the cells
+        below work all the same.
     Errors: ValueError for an unknown name. Nothing that the student's function raises.
     """
     exercise = find(name)
