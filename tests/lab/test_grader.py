@@ -134,7 +134,7 @@ FILES |= {"rope_14": None, "nobody": 1}  # file: the seed that it sets, None whe
 
 def test_a_class_becomes_gradebooks_and_sheets(tmp_path, monkeypatch, capsys):
     def run(cells, lab, limit, seed):
-        return [{"exercise": "rotate", "title": "", "points": seed, "words": ""}]
+        return [{"exercise": "rotate", "title": "", "points": seed + ("1.5" in cells[0]), "words": ""}]
 
     monkeypatch.setattr(grade, "_run", run)
     (tmp_path / "roster.csv").write_text("ID,Name,Seed\n11,Ada Lovelace,7\nb2,Bob van Berg,\n14,Dirac,0\n15,,0\n")
@@ -151,8 +151,8 @@ def test_a_class_becomes_gradebooks_and_sheets(tmp_path, monkeypatch, capsys):
     assert "nobody.ipynb: rope 1/3" in (said := capsys.readouterr()).out and "rope_14.ipynb: is no" in said.err
     bob = checks.student_seed("b2")
     rows = (tmp_path / "marks.csv").read_text().splitlines()
-    starts = ["ID number", "11,Ada Lovelace,7,", f"b2,Bob van Berg,{bob},", "14,Dirac,,", "15,,,"]
-    words = ["Feedback", "seed is 8, the roster's 7", f"b2.ipynb, has {bob}/3", "rope_14.ipynb is no", "no file"]
+    starts = ["ID number", "11,Ada Lovelace,7,", f"b2,Bob van Berg,{bob + 1},", "14,Dirac,,", "15,,,"]
+    words = ["Feedback", "seed is 8, the roster's 7", f"rope.ipynb, has {bob}/3", "rope_14.ipynb is no", "no file"]
     assert all(row.startswith(start) and word in row for start, word, row in zip(starts, words, rows, strict=True))
     assert grade.main([*arguments, "--csv", str(tmp_path / "marks.csv"), "--format", "canvas", "--json"]) == 1
     rows = (tmp_path / "marks.csv").read_text().splitlines()

@@ -27,7 +27,7 @@ def check(name: str, function: Callable) -> Callable:
         name: "lab.exercise", as in "rope.rotate".
         function: what the student wrote. A `StandIn`, as in a check cell that is run twice, is not: what the student
             wrote last is checked again.
-    Returns: `function` where it is right and the lab's text, else posenc's as a `StandIn`: the cells below work with it.
+    Returns: `function` where it is right and the lab's text, else posenc's as a `StandIn`, so that the lab goes on.
     Errors: ValueError for an unknown name. Nothing that the student's function raises.
     """
     exercise = find(name)
