@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nbformat
+import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,6 +20,14 @@ TINY = ROOT / "tests" / "tiny"
 _spec = importlib.util.spec_from_file_location("labs", ROOT / "book" / "_tools" / "labs.py")
 labs = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(labs)
+
+
+def private(name):
+    """A file of book/; where `labs.py --kit` has moved it to a teacher's kit, what asks for it is skipped."""
+    path = ROOT / "book" / name
+    if not path.exists():
+        pytest.skip(f"book/{name} is not here: it is in a teacher's kit", allow_module_level=True)
+    return path
 
 
 def run_here(notebook):

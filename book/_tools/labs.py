@@ -6,11 +6,15 @@ python book/_tools/labs.py                write every lab (`make labs`)
 python book/_tools/labs.py rope           write one
 python book/_tools/labs.py --check        write nothing; exit 1 and name each lab that is out of step
 python book/_tools/labs.py --points       list the graded cells and their points
-python book/_tools/labs.py --course DIR   make an nbgrader course in DIR, with solutions and hidden tests
+python book/_tools/labs.py --course DIR   make an nbgrader course in DIR, with solutions and hidden tests; what was
+                                          changed there stays, exit 1, unless --force
+python book/_tools/labs.py --kit DIR      move solutions and hidden tests out of a public fork, to DIR/book; with any of
+                                          the above: the labs' sources are there
 """
 
 import argparse
 import re
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -22,6 +26,7 @@ from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ClearMar
 from posenc.lab import check
 
 ROOT = Path(__file__).resolve().parents[2]
+PRIVATE = ("lab.py", "solutions.md", "exam.md")  # of a chapter, what a teacher may keep out of a public fork
 
 INSTALL = """\
 import sys
@@ -130,28 +135,91 @@ def points(notebook):
     return [(a["grade_id"], a["points"]) for a in about if a.get("grade", False)]
 
 
-def readme(root=ROOT):
-    """The README with its table of labs written anew: a row for each, in the order of the table of contents."""
-    text = (root / "README.md").read_text(encoding="utf-8")
+def listed(root=ROOT):
+    """{file: its text} of README.md and CITATION.cff, as far as there, with the project's address; the README with its
+    table of labs written anew, a row for each in the order of the table of contents."""
+    here = address(root)
+    files = [path for path in (root / "README.md", root / "CITATION.cff") if path.exists()]
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
     rows = []
-    for lab in re.findall(r"file: notebooks/(\w+)", (root / "_toc.yml").read_text(encoding="utf-8")):
-        notebook = read(root / "book" / lab / "lab.py", address(root))
+    for lab in re.findall(r"file: notebooks/(\w+)", (root / "_toc.yml").read_text("utf-8") if files else ""):
+        notebook = nbformat.read(root / "notebooks" / f"{lab}.ipynb", as_version=4)
         title = notebook.cells[0].source.splitlines()[0].removeprefix("# Lab: ")
-        rows.append(
-            f"| {title} | {BADGE.format(**address(root), lab=lab).replace('**Open in Colab**', 'open in Colab')} |\n"
-        )
-    return re.sub(r"(?<=\| lab \| \|\n\|---\|---\|\n)(\|.*\n)+", "".join(rows), text)
+        rows.append(f"| {title} | {BADGE.format(**here, lab=lab).replace('**Open in Colab**', 'open in Colab')} |\n")
+    table = r"(?<=\| lab \| \|\n\|---\|---\|\n)(\|.*\n)+"
+    return {path: re.sub(table, "".join(rows), text) for path, text in texts.items()}
 
 
-def write_course(directory, root=ROOT, labs=None):
-    """Make an nbgrader course, one assignment a lab: DIR/source/<lab>/<lab>.ipynb and nbgrader_config.py."""
-    for source in labs or sources(root):
-        target = directory / "source" / source.parent.name / f"{source.parent.name}.ipynb"
+def write_listed(known, root=ROOT, check=False):
+    """Write what `listed` gives. Returns lines as `write_notebooks` does, and names notebooks without a source."""
+    stale = []
+    for path, new in listed(root).items():
+        if new == path.read_text(encoding="utf-8"):
+            continue
+        if check:
+            stale.append(f"{path.name} has another address or other labs; run `make labs`")
+        else:
+            path.write_text(new, encoding="utf-8", newline="\n")
+            print(f"wrote {path.name}")
+    names = sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
+    return stale + [f"notebooks/{name}.ipynb has no source book/{name}/lab.py" for name in names if name not in known]
+
+
+def changed(target, new, force):
+    """Whether a file holds something else, which is not to be overwritten."""
+    return not force and target.exists() and target.read_text(encoding="utf-8") != new
+
+
+def move(kit, root=ROOT, force=False):
+    """Move what a teacher keeps private from book/ to KIT/book. Returns a line for each file that stays."""
+    left = []
+    for source in sorted(path for name in PRIVATE for path in (root / "book").glob(f"*/{name}")):
+        target = kit / source.relative_to(root)
+        if changed(target, source.read_text(encoding="utf-8"), force):
+            left.append(f"{source} stays, since {target} holds something else; --force overwrites that")
+            continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text(read(source, address(root), HAND_IN)), encoding="utf-8", newline="\n")
+        shutil.move(source, target)
+        print(f"moved {source.relative_to(root)}")
+    return left
+
+
+def write_course(directory, labs, root=ROOT, force=False):
+    """Make an nbgrader course, one assignment a lab: DIR/source/<lab>/<lab>.ipynb and nbgrader_config.py. Returns a
+    line for each notebook that was changed there, by a teacher or by a later version of the book, and stays."""
+    left = []
+    for source in labs:
+        target = directory / "source" / source.parent.name / f"{source.parent.name}.ipynb"
+        new = text(read(source, address(root), HAND_IN))
+        if changed(target, new, force):
+            left.append(f"{target} stays: it was changed there, or here since it was written; --force overwrites it")
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(new, encoding="utf-8", newline="\n")
+        print(f"wrote {target}")
     config = directory / "nbgrader_config.py"
     if not config.exists():
         config.write_text(NBGRADER_CONFIG, encoding="utf-8", newline="\n")
+    return left
+
+
+def write_notebooks(labs, root=ROOT, check=False):
+    """Write the students' notebooks. Returns a line for each that would have to be, where they are checked only."""
+    stale = []
+    for source in labs:
+        target = root / "notebooks" / f"{source.parent.name}.ipynb"
+        new = text(strip(read(source, address(root))))
+        old = target.read_text(encoding="utf-8") if target.exists() else None
+        if new == old:
+            continue
+        if check:
+            state = "missing" if old is None else f"out of step with book/{source.parent.name}/lab.py"
+            stale.append(f"notebooks/{target.name} is {state}; run `make labs`")
+        else:
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(new, encoding="utf-8", newline="\n")
+            print(f"wrote notebooks/{target.name}")
+    return stale
 
 
 def main(arguments=None, root=ROOT):
@@ -160,9 +228,23 @@ def main(arguments=None, root=ROOT):
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--points", action="store_true")
     parser.add_argument("--course", type=Path, metavar="DIR")
+    parser.add_argument("--kit", type=Path, metavar="DIR")
+    parser.add_argument("--force", action="store_true", help="with --course and --kit: overwrite what differs")
     options = parser.parse_args(arguments)
 
-    known = {path.parent.name: path for path in sources(root)}
+    left = []
+    if options.kit and options.kit.resolve().is_relative_to(root):
+        parser.error(f"--kit {options.kit} lies in the fork, which is public; name a folder beside it")
+    if options.kit and not (options.check or options.points):
+        left = move(options.kit, root, options.force)
+    if left:  # which of two sources holds is not ours to say
+        return tell(left)
+    known = {path.parent.name: path for path in sources(options.kit or root)}
+    if not known:
+        code = tell(
+            [f"{(options.kit or root) / 'book'} holds no lab.py: name the folder of a teacher's kit, --kit DIR"]
+        )
+        return 0 if options.check else code
     unknown = [lab for lab in options.labs if lab not in known]
     if unknown:
         parser.error(f"no lab is called {unknown[0]!r}; there are {', '.join(known)}")
@@ -174,39 +256,19 @@ def main(arguments=None, root=ROOT):
             print(f"{source.parent.name}: {sum(p for _, p in graded)} points")
             for grade_id, value in graded:
                 print(f"  {value:>3}  {grade_id}")
-        return 0
-    if options.course:
-        write_course(options.course, root, chosen)
-        print(f"wrote {options.course}: {', '.join(path.parent.name for path in chosen)}")
-        return 0
+    elif options.course:
+        left += write_course(options.course, chosen, root, options.force)
+    else:
+        left += write_notebooks(chosen, root, options.check)
+        left += [] if options.labs else write_listed(known, root, options.check)
+    return tell(left)
 
-    stale = []
-    for source in chosen:
-        target = root / "notebooks" / f"{source.parent.name}.ipynb"
-        new = text(strip(read(source, address(root))))
-        old = target.read_text(encoding="utf-8") if target.exists() else None
-        if new == old:
-            continue
-        if options.check:
-            state = "missing" if old is None else f"out of step with book/{source.parent.name}/lab.py"
-            stale.append(f"notebooks/{target.name} is {state}; run `make labs`")
-        else:
-            target.parent.mkdir(exist_ok=True)
-            target.write_text(new, encoding="utf-8", newline="\n")
-            print(f"wrote notebooks/{target.name}")
-    if not options.labs and (root / "README.md").exists() and readme(root) != (root / "README.md").read_text("utf-8"):
-        if options.check:
-            stale.append("README.md lists other labs; run `make labs`")
-        else:
-            (root / "README.md").write_text(readme(root), encoding="utf-8", newline="\n")
-            print("wrote README.md")
-    if not options.labs:
-        for target in sorted((root / "notebooks").glob("*.ipynb")):
-            if target.stem not in known:
-                stale.append(f"notebooks/{target.name} has no source book/{target.stem}/lab.py")
-    for line in stale:
+
+def tell(lines):
+    """Print what was left undone; the exit code."""
+    for line in lines:
         print(line, file=sys.stderr)
-    return 1 if stale else 0
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

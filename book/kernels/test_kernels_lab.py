@@ -10,15 +10,15 @@ import sys
 
 import pytest
 import torch
-from lab_runs import ROOT, errors, labs, printed, run_here
+from lab_runs import errors, labs, printed, private, run_here
 
 import posenc
 from posenc.chapters.kernels import exercises as kernels
 from posenc.lab.check import submission
 
-LAB = labs.read(ROOT / "book" / "kernels" / "lab.py", labs.address())
+LAB = labs.read(private("kernels/lab.py"), labs.address())
 SOURCE = {cell.id: cell.source for cell in LAB.cells if cell.cell_type == "code"}
-UNDONE = labs.strip(labs.read(ROOT / "book" / "kernels" / "lab.py", labs.address()))
+UNDONE = labs.strip(labs.read(private("kernels/lab.py"), labs.address()))
 STUB = {cell.id: cell.source for cell in UNDONE.cells}
 SEEN = "rows[:, None] >= cols[None, :]"
 KERNELS = [name for name in kernels.EXERCISES if name != "tile_kind"]

@@ -69,7 +69,7 @@ def names() -> list:
 @functools.cache
 def labs() -> list:
     """The chapters that have a lab, in the book's order."""
-    return sorted((lab for lab in check.labs() if (ROOT / "book" / lab / "lab.py").exists()), key=names().index)
+    return sorted((lab for lab in check.labs() if (ROOT / "notebooks" / f"{lab}.ipynb").exists()), key=names().index)
 
 
 def read(name: str, text: str) -> Chapter:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from lab_runs import ROOT, TINY, checked, errors, graded, labs, printed, run_here
+from lab_runs import ROOT, TINY, checked, errors, graded, labs, printed, private, run_here
 from nbgrader.preprocessors import ClearSolutions
 from packaging.requirements import Requirement
 
@@ -56,6 +56,7 @@ def regions(lab, kind):
 
 
 def test_every_method_with_a_lab_has_its_source_and_its_exercises():
+    private("rope/lab.py")
     wanted = {row.lab for row in TITLES.values() if row.lab} | {"kernels", "pretrained", "scaling"}  # labs of no method
     assert wanted == set(SOURCES) <= set(exercised())
     of_pages = set(exercised()) - set(SOURCES)  # exercises that a chapter without a lab checks on its page
@@ -92,6 +93,42 @@ def test_check_names_the_lab_that_is_out_of_step(copy_of_tiny, capsys, name, old
     assert labs.main(["--check"], root=copy_of_tiny) == 1
     assert "notebooks/tiny.ipynb" in capsys.readouterr().err
     assert before == {path: path.read_bytes() for path in copy_of_tiny.rglob("*.ipynb")}, "--check must write nothing"
+
+
+def test_kit_takes_what_is_private_out_of_a_fork_and_the_course_is_made_with_it(copy_of_tiny, tmp_path_factory, capsys):
+    fork, kit = copy_of_tiny / "book" / "tiny", tmp_path_factory.mktemp("teacher")
+    (fork / "solutions.md").write_text("on paper")
+    source, notebook = (fork / "lab.py").read_text(), (copy_of_tiny / "notebooks" / "tiny.ipynb").read_bytes()
+    with_kit = ["--kit", str(kit / "kit")]
+    assert labs.main(with_kit, root=copy_of_tiny) == 0
+    assert [path.name for path in sorted(fork.glob("[!_]*"))] == ["exercises.py"]
+    kept = kit / "kit" / "book" / "tiny"
+    assert (kept / "solutions.md").read_text() == "on paper" and (kept / "lab.py").read_text() == source
+
+    assert labs.main([], root=copy_of_tiny) == 1 and "--kit" in capsys.readouterr().err
+    assert labs.main(["--check"], root=copy_of_tiny) == labs.main([*with_kit, "--check"], root=copy_of_tiny) == 0
+    assert notebook == (copy_of_tiny / "notebooks" / "tiny.ipynb").read_bytes()
+    assert labs.main([*with_kit, "--course", str(kit / "course")], root=copy_of_tiny) == 0
+    assert "BEGIN SOLUTION" in (kit / "course" / "source" / "tiny" / "tiny.ipynb").read_text()
+
+    (fork / "lab.py").write_text(f"{source}\n# a later version of the book")
+    assert labs.main(with_kit, root=copy_of_tiny) == 1 and "--force" in capsys.readouterr().err
+    assert (fork / "lab.py").exists() and (kept / "lab.py").read_text() == source
+    assert labs.main([*with_kit, "--force"], root=copy_of_tiny) == 0 and "later" in (kept / "lab.py").read_text()
+    with pytest.raises(SystemExit):
+        labs.main(["--kit", str(copy_of_tiny / "kit")], root=copy_of_tiny)
+
+
+def test_a_course_is_made_again_but_for_what_a_teacher_changed(copy_of_tiny, capsys):
+    course = ["--course", str(copy_of_tiny / "grading")]
+    assert labs.main(course, root=copy_of_tiny) == labs.main(course, root=copy_of_tiny) == 0
+    target = copy_of_tiny / "grading" / "source" / "tiny" / "tiny.ipynb"
+    ours, theirs = target.read_text(), target.read_text().replace("On paper", "With a pencil")
+    target.write_text(theirs)
+    assert labs.main(course, root=copy_of_tiny) == 1 and target.read_text() == theirs != ours
+    said = capsys.readouterr().err
+    assert str(target) in said and "--force" in said
+    assert labs.main([*course, "--force"], root=copy_of_tiny) == 0 and target.read_text() == ours
 
 
 @pytest.mark.parametrize("lab", SOURCES)
