@@ -31,11 +31,33 @@ PRIVATE = ("lab.py", "solutions.md", "exam.md")  # of a chapter, what a teacher 
 INSTALL = """\
 import sys
 
-if "google.colab" in sys.modules:  # anywhere else this cell does nothing
+if "google.colab" in sys.modules:  # anywhere else this cell installs nothing
     # posenc, and what of its needs is not there; torch, numpy, ipywidgets and plotly stay as Colab has them
-    %pip install --quiet "posenc[{extras}] @ git+https://github.com/{repository}@{ref}\""""
+    %pip install --quiet "posenc[{extras}] @ git+https://github.com/{repository}@{ref}"
+try:
+    import posenc
+except ImportError as error:
+    words = (
+        f"posenc is not installed ({{error}}). What is printed above says why. Run this cell again. "
+        "Where it fails again, put one of these lines into a cell above this one, and run both.\\n"
+        '%pip install "posenc[{extras}] @ https://github.com/{repository}/archive/{ref}.zip"  # where git is blocked\\n'
+        "%pip install posenc-*.whl  # where GitHub is: first upload your teacher's file to the folder at the left"
+    )
+    raise RuntimeError(words) from None"""
+
+# The cell after it. Without it Colab would advise to install a package of that name from elsewhere.
+INSTALLED = """\
+from importlib.util import find_spec
+
+if not find_spec("posenc"):
+    raise RuntimeError("posenc is not installed: the cell above says what to do")
+
+"""
 
 BADGE = "[**Open in Colab**](https://colab.research.google.com/github/{repository}/blob/{ref}/notebooks/{lab}.ipynb)"
+SAVE = (
+    "In Colab, first of all: File, *Save a copy in Drive*. Without it, what you write is gone when you close the page."
+)
 
 # In a course the badge would open another notebook than the one that is collected.
 HAND_IN = """\
@@ -73,7 +95,7 @@ def extras(source):
     return "book,kernels" if "import triton" in source.read_text(encoding="utf-8") else "book"
 
 
-def read(source, address, badge=BADGE):
+def read(source, address, badge=f"{BADGE}\n\n{SAVE}"):
     """The lab with its solutions and hidden tests: placeholders filled, cell ids stable."""
     notebook = jupytext.read(source, fmt="py:percent")
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -89,6 +111,9 @@ def read(source, address, badge=BADGE):
             raise SystemExit(f"{source}: the line {place!r} must stand in exactly one cell, found {len(found)}")
         filled = fill.format(**address, lab=source.parent.name, extras=extras(source))
         found[0].source = found[0].source.replace(place, filled)
+    install = next(n for n, cell in enumerate(notebook.cells) if "install" in cell.metadata.get("tags", []))
+    after = next(cell for cell in notebook.cells[install + 1 :] if cell.cell_type == "code")
+    after.source = INSTALLED + after.source
     for cell in notebook.cells:
         cell.source = re.sub(
             r"^# {{solution (\w+)}}$", lambda found: solution(source.parent.name, found[1]), cell.source

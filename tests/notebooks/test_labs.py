@@ -7,11 +7,13 @@ import os
 import re
 import shutil
 import sys
+import types
 from importlib.metadata import requires
 from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from lab_runs import ROOT, TINY, checked, errors, graded, labs, printed, private, run_here
 from nbgrader.preprocessors import ClearSolutions
 from packaging.requirements import Requirement
@@ -135,10 +137,21 @@ def test_a_course_is_made_again_but_for_what_a_teacher_changed(copy_of_tiny, cap
 def test_every_lab_has_badge_and_install_cell_and_no_address_of_its_own(lab):
     assert ADDRESS["repository"] not in source(lab).read_text(encoding="utf-8")
     cells = student(lab).cells
-    assert labs.BADGE.format(**ADDRESS, lab=lab) in cells[0].source.splitlines()
+    assert {labs.BADGE.format(**ADDRESS, lab=lab), labs.SAVE} <= set(cells[0].source.splitlines())
     install = [cell.source for cell in cells if "install" in cell.metadata.get("tags", [])]
     extras = "book,kernels" if lab == "kernels" else "book"  # Triton is large, and one lab writes kernels
     assert install == [labs.INSTALL.format(**ADDRESS, extras=extras)]
+
+
+def test_a_failed_install_says_what_to_do_and_the_next_cell_stops(monkeypatch):
+    ran, shell = [], types.SimpleNamespace(run_line_magic=lambda name, line: ran.append(f"%{name} {line}"))
+    cells = [cell.source for cell in student("tiny").cells if cell.cell_type == "code"]
+    monkeypatch.setitem(sys.modules, "google.colab", types.ModuleType("google.colab"))
+    monkeypatch.setitem(sys.modules, "posenc", None)  # as if not installed
+    for source, words in zip(cells[:2], (f"%pip install .*{ADDRESS['repository']}/archive/", "the cell above")):
+        with pytest.raises(RuntimeError, match=words):
+            exec(TransformerManager().transform_cell(source), {"get_ipython": lambda: shell})
+    assert [line.startswith("%pip install") for line in ran] == [True]
 
 
 def test_colab_holds_everything_that_posenc_needs():
