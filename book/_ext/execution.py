@@ -33,7 +33,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[2]
-READ = ("posenc", "book", "results", "benchmarks")  # folders whose files a page may read
+READ = ("posenc", "book", "results", "benchmarks", "pyproject.toml", "CITATION.cff")  # what a page may read
 logger = logging.getLogger(__name__)
 
 

@@ -1,7 +1,8 @@
 r"""What the whole site needs: lab links, descriptions, footers, repairs, a page for lost readers.
 
 `{lab} rope` renders one line with the lab's two links, "Open the lab in Colab" and "Read the lab here". The address
-comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it.
+comes from `[tool.posenc]` in `pyproject.toml`, which is the only place that knows it; a page writes {{repository}},
+{{ref}} and {{site}}.
 """
 
 import datetime
@@ -38,8 +39,14 @@ def site_address() -> str:
 
 
 def set_base(app: Sphinx, config) -> None:
-    r"""Sphinx writes a canonical link on every page then."""
-    config.html_baseurl = site_address()
+    r"""Sphinx writes a canonical link on every page then, and reads all pages again where the address has changed."""
+    config.html_baseurl, config.posenc_address = site_address(), "{repository}@{ref}".format(**project())
+
+
+def fill_address(app: Sphinx, docname: str, source: list[str]) -> None:
+    r"""Write the address where a page leaves a place for it."""
+    for name, said in (project() | {"site": site_address()}).items():
+        source[0] = source[0].replace(f"{{{{{name}}}}}", said)
 
 
 class LabDirective(SphinxDirective):
@@ -49,7 +56,6 @@ class LabDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         lab = self.arguments[0]
-        self.env.note_dependency(str(ROOT / "pyproject.toml"))
         if not re.fullmatch(r"[a-z0-9_]+", lab):
             raise self.error(f"lab {lab!r}: write the name of a notebook, such as rope")
         place = "{repository}/blob/{ref}".format(**project())
@@ -235,8 +241,10 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it even where sphinx_comments is left out
+    app.add_config_value("posenc_address", "", "env")
     app.add_directive("lab", LabDirective)
     app.connect("config-inited", set_base)
+    app.connect("source-read", fill_address)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", sign)
     app.connect("html-page-context", mend_markup)

@@ -90,7 +90,7 @@ class NumberRole(SphinxRole):
         for name in files:
             self.env.note_dependency(str(ROOT / "results" / f"{name}.json"))
         source = f"results/{files[0]}.json"
-        address = f"https://github.com/{project()['repository']}/blob/main/{source}"
+        address = "https://github.com/{repository}/blob/{ref}/".format(**project()) + source
         said = re.sub(r"\s+", " ", self.text)
         return [nodes.reference("", words, refuri=address, classes=["number"], reftitle=f"{source}: {said}")], []
 

@@ -166,6 +166,14 @@ def listed(root=ROOT):
     here = address(root)
     files = [path for path in (root / "README.md", root / "CITATION.cff") if path.exists()]
     texts = {path: path.read_text(encoding="utf-8") for path in files}
+    for path in texts:
+        texts[path] = re.sub(
+            r"(git\+|repository-code: )https://github\.com/[^\s@\"]+(@[^\s\"]+)?",
+            lambda found: (
+                found[1] + f"https://github.com/{here['repository']}" + f"@{here['ref']}" * (found[1] == "git+")
+            ),
+            texts[path],
+        )
     rows = []
     for lab in re.findall(r"file: notebooks/(\w+)", (root / "_toc.yml").read_text("utf-8") if files else ""):
         notebook = nbformat.read(root / "notebooks" / f"{lab}.ipynb", as_version=4)

@@ -133,6 +133,27 @@ def test_a_course_is_made_again_but_for_what_a_teacher_changed(copy_of_tiny, cap
     assert labs.main([*course, "--force"], root=copy_of_tiny) == 0 and target.read_text() == ours
 
 
+def test_readme_and_citation_follow_the_address_and_no_page_types_it(copy_of_tiny, capsys):
+    old, new = "git+https://github.com/posenc/posenc@main", "git+https://github.com/a.b/c-d@v1.2"
+    (copy_of_tiny / "_toc.yml").write_text("file: notebooks/tiny")
+    (copy_of_tiny / "README.md").write_text(f'pip install {old}\n"posenc[book] @ {old}"\n| lab | |\n|---|---|\n| x |\n')
+    (copy_of_tiny / "CITATION.cff").write_text("repository-code: https://github.com/posenc/posenc\n")
+    pyproject = (
+        (copy_of_tiny / "pyproject.toml")
+        .read_text()
+        .replace('"posenc/posenc"\nref = "main"', '"a.b/c-d"\nref = "v1.2"')
+    )
+    (copy_of_tiny / "pyproject.toml").write_text(pyproject)
+    assert labs.main(["--check"], root=copy_of_tiny) == 1 and "CITATION.cff" in capsys.readouterr().err
+    assert labs.main([], root=copy_of_tiny) == labs.main(["--check"], root=copy_of_tiny) == 0
+    text = (copy_of_tiny / "README.md").read_text()
+    assert f'pip install {new}\n"posenc[book] @ {new}"\n' in text and "github/a.b/c-d/blob/v1.2/notebooks/tiny" in text
+    assert (copy_of_tiny / "CITATION.cff").read_text() == "repository-code: https://github.com/a.b/c-d\n"
+    assert [
+        p for p in (ROOT / "book").glob("*/index.md") if f"github.com/{ADDRESS['repository']}" in p.read_text()
+    ] == []
+
+
 @pytest.mark.parametrize("lab", SOURCES)
 def test_every_lab_has_badge_and_install_cell_and_no_address_of_its_own(lab):
     assert ADDRESS["repository"] not in source(lab).read_text(encoding="utf-8")
