@@ -84,7 +84,7 @@ def copy_of_tiny(tmp_path):
     [
         ("book/tiny/lab.py", "On paper", "With a pencil"),
         ("notebooks/tiny.ipynb", "On paper", "With a pencil"),
-        ("pyproject.toml", 'ref = "main"', 'ref = "v1"'),
+        ("pyproject.toml", f'ref = "{ADDRESS["ref"]}"', 'ref = "v1"'),
     ],
 )
 def test_check_names_the_lab_that_is_out_of_step(copy_of_tiny, capsys, name, old, new):
@@ -138,12 +138,8 @@ def test_readme_and_citation_follow_the_address_and_no_page_types_it(copy_of_tin
     (copy_of_tiny / "_toc.yml").write_text("file: notebooks/tiny")
     (copy_of_tiny / "README.md").write_text(f'pip install {old}\n"posenc[book] @ {old}"\n| lab | |\n|---|---|\n| x |\n')
     (copy_of_tiny / "CITATION.cff").write_text("repository-code: https://github.com/posenc/posenc\n")
-    pyproject = (
-        (copy_of_tiny / "pyproject.toml")
-        .read_text()
-        .replace('"posenc/posenc"\nref = "main"', '"a.b/c-d"\nref = "v1.2"')
-    )
-    (copy_of_tiny / "pyproject.toml").write_text(pyproject)
+    table = '[tool.posenc]\nrepository = "a.b/c-d"\nref = "v1.2"\n'
+    (copy_of_tiny / "pyproject.toml").write_text(table)
     assert labs.main(["--check"], root=copy_of_tiny) == 1 and "CITATION.cff" in capsys.readouterr().err
     assert labs.main([], root=copy_of_tiny) == labs.main(["--check"], root=copy_of_tiny) == 0
     text = (copy_of_tiny / "README.md").read_text()
