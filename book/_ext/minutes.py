@@ -1,5 +1,5 @@
 r"""How many minutes a first reading takes, written where a page asks for them: {minutes}`rope`, or the hours of several
-chapters with more minutes besides, {hours}`rope alibi + 90`.
+chapters with more minutes besides, {hours}`rope alibi + 90`, or the ECTS credits that these are worth, {credits}.
 
 A minute for 200 words or an explorable, 20 seconds for a displayed formula, 15 for a line of code and 5 for one that it
 prints: an attentive reading up to "Second reading", answers included, without the time that a question or an exercise
@@ -96,11 +96,13 @@ def write(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             logger.warning("%s: %s is no chapter; write {minutes}`rope`", docname, missing, location=time)
             continue
         total = sum(known[name] for name in time["of"]) + time["more"]
-        time.replace_self(nodes.Text(f"{total / 60:.1f}" if time["unit"] == "hours" else str(total)))
+        hours = total / 60  # a credit is 25 to 30
+        said = {"hours": f"{hours:.1f}", "credits": f"{hours / 30:.1f} to {hours / 25:.1f}", "minutes": str(total)}
+        time.replace_self(nodes.Text(said[time["unit"]]))
 
 
 def setup(app: Sphinx) -> None:
-    for unit in ("minutes", "hours"):
+    for unit in ("minutes", "hours", "credits"):
         app.add_role(unit, TimeRole())
     app.connect("doctree-read", count, priority=900)  # as paperwork.py and glossary.py leave the page
     app.connect("env-updated", find_changed)

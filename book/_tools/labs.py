@@ -120,6 +120,10 @@ def read(source, address, badge=f"{BADGE}\n\n{SAVE}"):
         )
     for number, cell in enumerate(notebook.cells):
         cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"cell-{number:02}")
+    worth = dict(points(notebook))
+    for before, cell in zip(notebook.cells, notebook.cells[1:]):
+        if value := worth.get(f"{cell.id}_test"):
+            before.source += f"\n\n*Effort: {check.effort(value)}. Points: {value}.*"
     return notebook
 
 

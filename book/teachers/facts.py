@@ -16,18 +16,23 @@ from posenc.lab.write import ROOT, say_all, table
 
 MARGIN = 45  # minutes on paper and in discussion that each chapter with a lab asks for, beside reading and lab
 NOT_CHAPTERS = ("Labs", "Reference")  # parts of the table of contents
-#: What a learner reads first, in this order.
-FIRST = ("ten_lines", "why_position", "four_places", "extrapolates", "sinusoidal", "rope", "alibi")
-FIRST += ("stickbreaking", "measure", "compare")
-#: track -> its chapters and those whose labs belong to it; a full course has all.
-TRACKS = {
-    "90 minutes": {"chapters": ["ten_lines", "why_position", "rope"], "labs": ["rope"]},
-    "two weeks": {"chapters": [*FIRST[:7], "compare"], "labs": ["rope", "alibi"]},
-    "half a semester": {
-        "chapters": [*FIRST, "kernels"],
-        "labs": ["sinusoidal", "rope", "alibi", "stickbreaking", "kernels"],
-    },
+#: track -> its weeks, the chapters of each. A chapter stands where what it needs was read.
+WEEKS = {
+    "90 minutes": ["ten_lines why_position four_places sinusoidal rope"],
+    "two weeks": ["ten_lines why_position four_places sinusoidal rope", "extrapolates alibi measure compare"],
+    "half a semester": [
+        "ten_lines why_position four_places extrapolates",
+        *("sinusoidal", "rope", "alibi", "stickbreaking", "measure compare", "kernels"),
+    ],
+    "a full course": [
+        "ten_lines why_position four_places extrapolates",
+        *("sinusoidal learned", "relative", "rope rope_closely", "alibi stickbreaking", "cope fox moving_ruler"),
+        *("measure compare sentence", "scaling shipped", "rope2d comrope", "practice pretrained"),
+        *("in_your_own_model symptoms", "exposb rse", "one_model audit gradients errata", "kernels kernels_closely"),
+    ],
 }
+#: The labs of the short tracks; the long ones have those of all their chapters.
+LABS = {"90 minutes": ["rope"], "two weeks": ["rope", "alibi"]}
 
 
 class Chapter(NamedTuple):
@@ -128,9 +133,16 @@ def chapters_table():
     return table(["chapter", "needs", "reading", "lab", "points: by check + on paper"], rows)
 
 
+@functools.cache
 def tracks() -> dict:
-    """{track: {"chapters", "labs"}}, the full course too."""
-    return TRACKS | {"a full course": {"chapters": names(), "labs": labs()}}
+    """{track: {"weeks": the chapters of each, "chapters", "labs"}}."""
+    known = {}
+    for name, weeks in WEEKS.items():
+        weeks = [week.split() for week in weeks]
+        chapters = [chapter for week in weeks for chapter in week]
+        own = [lab for lab in chapters if lab in LABS.get(name, labs())]
+        known[name] = {"weeks": weeks, "chapters": chapters, "labs": own}
+    return known
 
 
 def minutes(labs: list) -> int:
@@ -154,6 +166,19 @@ def tracks_table():
     return table(["track", "chapters", "labs", "hours of a student", "points: by check + on paper"], rows)
 
 
+def weeks_table(name: str):
+    """Chapters, labs and hours of each week of a track; the hours and credits of all."""
+    track, rows = tracks()[name], []
+    for number, chapters in enumerate([*track["weeks"], track["chapters"]], start=1):
+        own = [lab for lab in chapters if lab in track["labs"]]
+        asked = reading(chapters, minutes(own) + MARGIN * len(own))
+        titles = ", ".join(book()[lab].title for lab in own) or "–"
+        if number <= len(track["weeks"]):
+            rows.append([number, ", ".join(map(link, chapters)), titles, asked])
+    rows.append(["all", f"{{credits}}`{asked.split('`')[1]}` ECTS credits", f"{len(track['labs'])} labs", asked])
+    return table([f"{name}: week", "chapters", "labs", "hours of a student"], rows)
+
+
 def stubs(lab: str) -> dict:
     """{exercise: what the stub's docstring asks for} from the student's notebook."""
     cells = json.loads((ROOT / "notebooks" / f"{lab}.ipynb").read_text("utf-8"))["cells"]
@@ -169,6 +194,7 @@ def exercises_table():
         questions, title = stubs(lab), book()[lab].title
         for name, exercise in check.of(lab).items():
             question = questions[name].split(". ")[0].rstrip(".").replace("|", "\\|")
-            rows.append([title, f"`{name}`", exercise.points, question, len(exercise.mistakes)])
-        rows.append([title, "on paper", check.on_paper(lab), "see the solutions", "–"])
-    return table(["lab", "exercise", "points", "asks for", "mistakes told by name"], rows)
+            effort = check.effort(exercise.points)
+            rows.append([title, f"`{name}`", exercise.points, effort, question, len(exercise.mistakes)])
+        rows.append([title, "on paper", check.on_paper(lab), "–", "see the solutions", "–"])
+    return table(["lab", "exercise", "points", "effort", "asks for", "mistakes told by name"], rows)

@@ -26,6 +26,20 @@ def test_a_box_that_lacks_minutes_or_has_too_many_is_refused(name, words):
         teachers.read("rope", "# RoPE\n")
 
 
+@pytest.mark.parametrize("name", teachers.WEEKS)
+def test_a_track_has_what_its_chapters_need_before_them(name):
+    track = teachers.tracks()[name]
+    for number, chapter in enumerate(track["chapters"]):
+        assert set(teachers.book()[chapter].needs) <= set(track["chapters"][:number]), chapter
+    assert set(track["labs"]) <= set(track["chapters"]) and track["labs"]
+    assert name != "a full course" or sorted(track["chapters"]) == sorted(teachers.names())
+    table, total = teachers.weeks_table(name).data, teachers.minutes(track["labs"]) + 45 * len(track["labs"])
+    assert (
+        table.count("\n") == len(track["weeks"]) + 2
+        and f"{{credits}}`{' '.join(track['chapters'])} + {total}`" in table
+    )
+
+
 def test_every_exercise_is_asked_for_in_its_notebook_and_gives_its_points():
     for lab in teachers.labs():
         assert check.of(lab).keys() <= teachers.stubs(lab).keys(), lab

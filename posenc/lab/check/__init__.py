@@ -5,8 +5,8 @@
 
 from posenc.lab.check.exercise import Exercise, Problem, student_seed, text
 from posenc.lab.check.judging import Verdict, judge
-from posenc.lab.check.registry import find, labs, of, on_paper
+from posenc.lab.check.registry import effort, find, labs, of, on_paper
 from posenc.lab.check.submission import check, require, submitted
 
-__all__ = ["Exercise", "Problem", "Verdict", "check", "find", "judge", "labs", "of", "on_paper", "require"]
+__all__ = ["Exercise", "Problem", "Verdict", "check", "effort", "find", "judge", "labs", "of", "on_paper", "require"]
 __all__ += ["student_seed", "submitted", "text"]

@@ -28,6 +28,11 @@ def on_paper(lab: str) -> int:
     return importlib.import_module(f"{CHAPTERS}.{lab}.exercises").ON_PAPER
 
 
+def effort(points: int) -> str:
+    """How hard an exercise of so many points is and how long it takes, in words: an estimate, nobody was timed."""
+    return f"{('easy', 'medium', 'hard')[min(points, 3) - 1]}, about {3 * points} minutes"
+
+
 def find(name: str):
     r"""Return the `Exercise` called "lab.exercise", such as "rope.rotate".
 
