@@ -122,7 +122,7 @@ def read(source, address, badge=f"{BADGE}\n\n{SAVE}"):
         cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"cell-{number:02}")
     worth = dict(points(notebook))
     for before, cell in zip(notebook.cells, notebook.cells[1:]):
-        if value := worth.get(f"{cell.id}_test"):
+        if before.cell_type == "markdown" and (value := worth.get(f"{cell.id}_test")):
             before.source += f"\n\n*Effort: {check.effort(value)}. Points: {value}.*"
     return notebook
 
