@@ -59,7 +59,8 @@ def regions(lab, kind):
 
 def test_every_method_with_a_lab_has_its_source_and_its_exercises():
     private("rope/lab.py")
-    wanted = {row.lab for row in TITLES.values() if row.lab} | {"kernels", "pretrained", "scaling"}  # labs of no method
+    of_no_method = {"kernels", "pretrained", "scaling", "symptoms"}
+    wanted = {row.lab for row in TITLES.values() if row.lab} | of_no_method
     assert wanted == set(SOURCES) <= set(exercised())
     of_pages = set(exercised()) - set(SOURCES)  # exercises that a chapter without a lab checks on its page
     assert all(f'check("{name}.' in (ROOT / "book" / name / "index.md").read_text("utf-8") for name in of_pages)
