@@ -1,8 +1,8 @@
 r"""A notebook's cells, run without a kernel, and what they define, judged: the grader's other process.
 
 The cells run in their order, statement by statement; one that raises, since its cell stood too early, is tried again
-after the others. Training, the kernels' trials, magics and shell lines do nothing. `check` only notes what it is given:
-each exercise is judged in the end.
+after the others. Training, audits, the kernels' trials, magics and shell lines do nothing, but for a seed that is set.
+`check` only notes what it is given: each exercise is judged in the end.
 """
 
 import ast
@@ -14,6 +14,7 @@ import re
 import sys
 from typing import NamedTuple
 
+from posenc import audit
 from posenc.lab import check, train
 from posenc.lab.check import trial
 from posenc.lab.check.judging import UNDONE, judge
@@ -154,6 +155,7 @@ def main():
 
     tell(begin="reading")
     notebook = Notebook(task["lab"], tell)
+    audit.audit = audit.model = _left_out
     train.train = train.train_with = glyphs.train_pictures = trial.against = _left_out
     check.check = notebook.note
     seed = os.environ["POSENC_SEED"]
