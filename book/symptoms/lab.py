@@ -21,8 +21,8 @@
 # - **ask** the code with `posenc.audit`, and read the counterexample,
 # - **name** the fault, and **repair** it.
 #
-# Time: about 75 minutes of yours, of which the computer works about one. The stories are those of the chapter *Symptoms*: each case links
-# to the entry that tells what people saw. The entry has one way to get there. The fault in your code may be another.
+# Time: about 75 minutes of yours, of which the computer works about one. Each case begins with what people saw, and links to the entry of
+# the chapter *Symptoms* that tells of it. Your code is for the same task, and may go wrong in another way.
 
 # %% tags=["install"]
 # {{install}}
@@ -45,7 +45,7 @@ print(f"your numbers: RoPE's base is {base:g}, there are {heads} heads, a window
 
 # %% [markdown]
 # Your number draws the faults, so two neighbors hunt different ones. **If you have one, leave the line `%env POSENC_SEED=17` in the notebook
-# that you hand in**: the names are graded by it. It belongs into a cell above the first one.
+# that you hand in**, in a cell above the first one: names are graded by it.
 #
 # These are the names. A fault has one of them.
 
@@ -187,7 +187,7 @@ require("symptoms.part")
 # In float32 all is well. Served in bfloat16, the model confuses what stands side by side, and only far into a long document. ([*Positions
 # in bfloat16: far tokens share a place*](../book/symptoms/index.md#positions-in-bfloat16-far-tokens-share-a-place))
 #
-# **Predict**: `precision` says where it is first wrong. What is special about that position, in bfloat16 and in fp16?
+# **Predict**: Up to which position does bfloat16 count? If `precision` fails, is it there, or somewhere else?
 
 # %%
 neighbors_sent = faulty("neighbors")
@@ -354,7 +354,7 @@ require("symptoms.decode")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Case 6. New tokens see the wrong keys
+# ## Case 6. A triangle of ones
 #
 # The loss in training is very low, or decoding goes wrong. Somewhere a triangle of ones hides the future. ([*is_causal=True with a KV
 # cache*](../book/symptoms/index.md#is_causaltrue-with-a-kv-cache))
@@ -410,7 +410,7 @@ require("symptoms.mask")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Case 7. One key too many?
+# ## Case 7. A window that slides
 #
 # Ported to another library, a model with a sliding window gives logits that are close, and never equal. ([*sliding_window, window_size off
 # by one*](../book/symptoms/index.md#sliding_window-window_size-off-by-one))
@@ -482,6 +482,8 @@ require("symptoms.window")
 #
 # Cases 8 and 9 are at none of the four places: they make what a model is told. So a whole model is asked, one layer with a sinusoid. Where its
 # caller gives no ids, it takes those of `ids`; what a token sees is up to `texts`. Whichever of the two is not yours is right.
+# What the report calls *likely* is a guess from what it sees, and may be wrong. The lines that it points to are the package's, which are right: yours
+# stand here.
 
 
 # %%
@@ -618,7 +620,7 @@ require("symptoms.texts")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Case 10. Twelve heads
+# ## Case 10. A penalty for distance
 #
 # Weights trained with ALiBi run in code of one's own. The text is fluent and a little off, and no error says why. ([*ALiBi slopes: `12` or
 # `40` heads, tensor parallel*](../book/symptoms/index.md#alibi-slopes-12-or-40-heads-tensor-parallel))
@@ -676,7 +678,7 @@ require("symptoms.slopes")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Case 11. Every new token stands at the start
+# ## Case 11. Worse at writing than at reading
 #
 # A decoder with T5's bias is right when it reads the whole text, and worse when it writes. ([*T5: relative_attention_bias with a
 # cache*](../book/symptoms/index.md#t5-relative_attention_bias-with-a-cache))
@@ -735,7 +737,7 @@ require("symptoms.buckets")
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## Case 12. It forgets nothing
+# ## Case 12. Doors that close
 #
 # A forgetting transformer reads well. Decoded token by token it forgets nothing, or the wrong things. ([*FoX: one token at a time, `q_len =
 # 1`*](../book/symptoms/index.md#fox-one-token-at-a-time-q_len--1))
