@@ -274,4 +274,7 @@ for number, (reference, arguments) in enumerate(ARGUMENTS.items(), start=1):
     run = (lambda code, c, new: code(c, new).tril(c.shape[-1] - new)) if case == "decay" else None  # what a query sees
     tolerance = 0.05 if reference is neighbors else 1e-4  # in bfloat16 another order of rounding is no fault
     EXERCISES[f"{case}_fault"] = _naming(case, f"Case {number}, the fault")
-    EXERCISES[case] = Exercise(f"Case {number}, {case}", reference, arguments, tolerance, 2, FAULTS[case], run=run)
+    nothing = dict.fromkeys(FAULTS[case], 0.0)  # what was sent, sent back
+    EXERCISES[case] = Exercise(
+        f"Case {number}, {case}", reference, arguments, tolerance, 2, FAULTS[case], run=run, shares=nothing
+    )

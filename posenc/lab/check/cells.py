@@ -1,7 +1,7 @@
 r"""A notebook's cells, run without a kernel, and what they define, judged: the grader's other process.
 
 The cells run in their order, statement by statement; one that raises, since its cell stood too early, is tried again
-after the others. Training, audits, the kernels' trials, magics and shell lines do nothing, but for a seed that is set.
+after the others. Training, audits, the kernels' trials, magics and shell lines do nothing.
 `check` only notes what it is given: each exercise is judged in the end.
 """
 

@@ -205,11 +205,12 @@ def key(arguments):
     options = parser.parse_args(arguments)
     os.environ["POSENC_SEED"] = str(options.seed)
     for lab in [options.lab] if options.lab else labs():
-        varied = [exercise.seeded() for exercise in of(lab).values() if exercise.variants]
+        varied = [e.seeded() for e in of(lab).values() if e.variants or e.arguments() == [()]]  # without: a word
         print(f"{lab}, seed {options.seed}" + ("" if varied else ": no exercise depends on it"))
         for exercise in varied:
             case = exercise.arguments()[0]
-            print(f"{exercise.title}; with {describe(exercise.reference, case)}:\n{exercise.reference(*case)}")
+            given = f"; with {describe(exercise.reference, case)}" if case else ""
+            print(f"{exercise.title}{given}:\n{exercise.reference(*case)}")
     return 0
 
 
