@@ -137,7 +137,7 @@ def test_a_class_becomes_gradebooks_and_sheets(tmp_path, monkeypatch, capsys):
         return [{"exercise": "rotate", "title": "", "points": seed + ("1.5" in cells[0]), "words": ""}]
 
     monkeypatch.setattr(grade, "_run", run)
-    (tmp_path / "roster.csv").write_text("ID,Name,Seed\n11,Ada Lovelace,7\nb2,Bob van Berg,\n14,Dirac,0\n15,,0\n")
+    (tmp_path / "roster.csv").write_text("ID,Name,Seed\n11,Ada Lovelace,7\nb2,Bob van Berg,b2\n14,Dirac,0\n15,,0\n")
     for name, seed in FILES.items():
         path = tmp_path / "in" / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,12 +152,12 @@ def test_a_class_becomes_gradebooks_and_sheets(tmp_path, monkeypatch, capsys):
     bob = checks.student_seed("b2")
     rows = (tmp_path / "marks.csv").read_text().splitlines()
     starts = ["ID number", "11,Ada Lovelace,7,", f"b2,Bob van Berg,{bob + 1},", "14,Dirac,,", "15,,,"]
-    words = ["Feedback", "seed is 8, the roster's 7", f"rope.ipynb, has {bob}/3", "rope_14.ipynb is no", "no file"]
+    words = ["Feedback", "sets 8, the roster's seed is 7", f"rope.ipynb, has {bob}/3", "rope_14.ipynb is no", "no file"]
     assert all(row.startswith(start) and word in row for start, word, row in zip(starts, words, rows, strict=True))
     assert grade.main([*arguments, "--csv", str(tmp_path / "marks.csv"), "--format", "canvas", "--json"]) == 1
     rows = (tmp_path / "marks.csv").read_text().splitlines()
     assert rows[0].startswith("Student,ID,SIS User ID,SIS Login ID,Section,Lab rope") and "Points Possible" in rows[1]
-    assert rows[2].startswith("Ada Lovelace,,11,,,7") and "roster's 7" in (tmp_path / "marks.comments.csv").read_text()
+    assert rows[2].startswith("Ada Lovelace,,11,,,7") and "seed is 7" in (tmp_path / "marks.comments.csv").read_text()
     sheet = (tmp_path / "sheets" / "rope.md").read_text()
     assert sheet.count("Why?") == 1 and sheet.index("## 11 Ada") < sheet.index("Because lovelaceada")
 

@@ -177,7 +177,8 @@ def grade(path, lab=None, limit=60.0, seed=None):
     except ValueError as error:
         own, flags = None, [f"the notebook's seed counts for nothing: {error}"]
     if seed is not None and own != seed:
-        flags.append(f"the notebook's seed is {own}, the roster's {seed}, which counts")
+        sets = "no seed" if own is None else own
+        flags.append(f"the notebook sets {sets}, the roster's seed is {seed}, which counts")
     rows = []
     for line in _run(cells, lab, limit, next(s for s in (seed, own, student_seed()) if s is not None)):
         flags += [f"{line['exercise']}: {words}" for words in borrowed(cells, line["exercise"])]

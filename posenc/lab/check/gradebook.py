@@ -1,13 +1,14 @@
 r"""A class's gradebook: whose file is whose, marks as Moodle and Canvas import them, and the answers on paper.
 
-A roster is a CSV with a column `id`; `name`, `seed` and what a gradebook of Canvas has are read where they are there.
+A roster is a CSV with a column `id`; `name`, `seed` (a number or a word, such as the id) and what a gradebook of Canvas
+has are read where they are there. Without a seed, the one that the notebook sets counts.
 
 Moodle names downloads "Ada Lovelace_12345_assignsubmission_file_lab.ipynb", or a folder so, and its number is no id;
 Canvas "lovelaceada_340934_208490284_lab.ipynb", "_LATE" behind a late one's name; its first number is the user's ID.
 Moodle (docs.moodle.org/en/Grade_import) reads one column a grade and one its feedback, always both, and finds students
-by "ID number". Canvas (Instructor Guide, "How do I import grades in the Gradebook?") reads Student, ID, SIS User ID,
-SIS Login ID, Section, then the assignments, and a row "Points Possible"; words have no place in it and go to a file
-beside. In both an empty grade changes nothing.
+by "ID number". Canvas (gradebook_importer.rb of instructure/canvas-lms) reads Student, ID, SIS User ID, SIS Login ID,
+Section, then the assignments, and a row "Points Possible"; words have no place in it and go to a file beside. In both
+an empty grade changes nothing.
 """
 
 import collections
@@ -30,11 +31,11 @@ RUBRIC = {
 
 
 class Student(NamedTuple):
-    """A row of the roster: the id, the name or "", the seed as a number, and all columns, named in lower case."""
+    """A row of the roster: the id, the name or "", the seed or None, and all columns, named in lower case."""
 
     id: str
     name: str
-    seed: int
+    seed: int | None
     row: dict
 
 
@@ -69,7 +70,7 @@ def roster(path):
         if not row["id"] or row["id"] in students:
             raise ValueError(f"{path}, line {line}: id={row['id']!r} must be there, and in one line only")
         try:
-            seed = student_seed(row.get("seed") or row["id"])
+            seed = student_seed(row["seed"]) if row.get("seed") else None
         except ValueError as error:
             raise ValueError(f"{path}, line {line}: {error}") from None
         students[row["id"]] = Student(row["id"], name, seed, row)
