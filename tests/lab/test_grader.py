@@ -177,7 +177,7 @@ def test_an_answer_that_is_posencs_own_is_flagged_and_no_lab_is_by_itself():
     assert grade.borrowed([answer, "x ="], "inv_freq") == ["posenc.rope.inv_freq"]
     for line in ("from posenc.rotate.rope import inv_freq as f", "from posenc.lab.check import find"):
         assert grade.borrowed([f"inv_freq = None\n{line}"], "inv_freq") == [line] and not grade.borrowed([line], "x")
-    for lab in LABS:
+    for lab in {*LABS} - {"symptoms"}:  # whose solutions ask what the seed has drawn
         sources = [cell.source for cell in solved(lab).cells if cell.cell_type == "code"]
         assert not any(grade.borrowed(sources, name) for name in checks.of(lab)), lab
 
