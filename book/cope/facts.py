@@ -147,51 +147,49 @@ FIRST = {"flipflop": ("in", "sparser", "longer 4x"), "counting": ("in", "longer 
 FIRST["selective_copy"] = ("in", "sparser")
 NAMES = {"flipflop": "flip-flop", "counting": "counting", "selective_copy": "selective copy"}
 SOLVED = 0.01
-PUZZLES = load_results("contextual")
-
-
-def title_of(arm):
-    return "CoPE, all gates 1" if arm == "open" else posenc.METHODS[arm].title
+ARMS = ("nope", "alibi", "t5", "rope", "shaw", "cope", "fox", "stickbreaking")
+PUZZLES = {task: load_results(task, ARMS) for task in FIRST}
 
 
 def scores(task, arm, test):
     r"""The share of wrong answers, a number for each seed."""
-    return np.array(PUZZLES["tasks"][task]["methods"][arm]["scores"][test])
+    return np.array(PUZZLES[task]["methods"][arm]["scores"][test])
 
 
 def verdict_table(columns=FIRST):
     r"""Each arm's errors in percent, and in parentheses how many seeds stay below one percent."""
     tests = [(task, test) for task, tests in columns.items() for test in tests]
     rows = []
-    for arm in PUZZLES["tasks"]["flipflop"]["methods"]:
+    for arm in ARMS:
         found = [scores(task, arm, test) for task, test in tests]
-        rows.append([title_of(arm), *(f"{100 * wrong.mean():.1f} ({(wrong < SOLVED).sum()})" for wrong in found)])
+        cells = (f"{100 * wrong.mean():.1f} ({(wrong < SOLVED).sum()})" for wrong in found)
+        rows.append([posenc.METHODS[arm].title, *cells])
     return table(["", *(f"{NAMES[task]}, {test}" for task, test in tests)], rows)
 
 
 def predictions_table():
     r"""What was predicted of CoPE, its control and RoPE, why, and what became of it, a row each."""
     rows = []
-    for task, parts in PUZZLES["tasks"].items():
-        start, end = parts["contrast"]
-        for arm in ("cope", "open", "rope"):
-            predicted = parts["predictions"][arm]
+    for task, results in PUZZLES.items():
+        start, end = results["contrast"]
+        for arm in ("cope", "shaw", "rope"):
             moved = scores(task, arm, end) - scores(task, arm, start)
             change, spread = mean_and_spread(moved)
-            claim, became = predicted["claim"], judge(moved, PUZZLES["tolerance"], predicted["claim"])
-            claim = {"rises": "rise", "holds": "no rise"}[claim]
+            became = judge(moved, results["tolerance"], results["claims"][arm])
+            claim = {"rises": "rise", "holds": "no rise"}[results["claims"][arm]]
             points = f"{signed(100 * change, 1)} ± {100 * spread:.1f}"
-            rows.append([f"{NAMES[task]}, *{end}*: {title_of(arm)}", claim, predicted["why"], points, became])
+            case = f"{NAMES[task]}, *{end}*: {posenc.METHODS[arm].title}"
+            rows.append([case, claim, results["predictions"][arm], points, became])
     return table(["", "predicted", "because", "points", "verdict"], rows)
 
 
 def check_use():
     r"""Assert what the text says of the two controls: does CoPE count, or look up an answer and go on?"""
-    pairs = {f"rare_{arm}": ("counting", arm, "rarely asked", "in") for arm in ("cope", "open", "rope")}
+    pairs = {f"rare_{arm}": ("counting", arm, "rarely asked", "in") for arm in ("cope", "shaw", "rope")}
     pairs |= {f"far_{task}": (task, "cope", "longer 4x", "longer 4x, cut") for task in ("counting", "flipflop")}
     apart = {name: scores(task, arm, a) - scores(task, arm, b) for name, (task, arm, a, b) in pairs.items()}
     told = [name for name, gaps in apart.items() if gaps.mean() > half_width(gaps)]
-    assert told == ["rare_open", "rare_rope", "far_counting"]
+    assert told == ["rare_shaw", "far_counting"]
     assert scores("counting", "cope", "rarely asked").mean() < SOLVED
 
 

@@ -269,8 +269,8 @@ def files_table():
         arms, seeds, settings = result.get("methods", {}), result.get("seeds", ()), result["settings"]
         counts = sorted({len(arm.get("seeds", seeds)) for arm in arms.values() if seeds}) or [len(seeds) or "–"]
         counts = [1] if "seed" in result else counts
-        rates = "chosen" if "choice" in result or "rates" in result else "one for all" if "lr" in settings else "–"
-        rates = "–" if name in UNTRAINED else rates + " by two of these seeds" * (name == "contextual")
+        rates = "one for all" if "lr" in settings and name not in UNTRAINED else "–"
+        rates = "chosen" if "choice" in result else "chosen by two of these seeds" if "rates" in result else rates
         if other := re.search(r"--rates results/rates_(\w+)\.json", result["command"]):
             rates += f" on {other[1]}" * (other[1] != name)
         text = result.get("unit", "").startswith("nats")
