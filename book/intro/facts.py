@@ -7,7 +7,7 @@ import yaml
 from posenc import METHODS
 from posenc.chapters import load_live
 from posenc.chapters.four_places.figures import FOUR, WORDS
-from posenc.chapters.teachers.facts import FIRST, book, parts, reading
+from posenc.chapters.teachers.facts import book, parts, reading
 from posenc.lab.titles import TITLES
 from posenc.lab.write import ROOT, project
 
@@ -17,6 +17,9 @@ STARS = (
     ("sticks", "stickbreaking", "Break a stick by hand"),
     ("draw_loss", "rope", "Draw a loss, then see it"),
 )
+#: What a learner reads first, in this order.
+FIRST = ("ten_lines", "why_position", "four_places", "extrapolates", "sinusoidal", "rope", "alibi")
+FIRST += ("stickbreaking", "measure", "compare")
 #: Parts of the book that can wait until they are needed.
 WAIT = ("Proposals, audited", "Kernels")
 

@@ -27,9 +27,9 @@ def test_a_card_leads_to_the_chapter_and_its_lab():
 
 def test_the_map_names_each_chapter_once_and_first_what_others_need():
     named = re.findall(r"\]\(\.\./(\w+)/index\.md\) \(\{minutes\}`\1`\smin\)", intro.way().data)
-    assert sorted(named) == sorted(teachers.names()) and tuple(named[: len(teachers.FIRST)]) == teachers.FIRST
-    for place, name in enumerate(teachers.FIRST):
-        assert set(teachers.book()[name].needs) <= set(teachers.FIRST[:place]), name
+    assert sorted(named) == sorted(teachers.names()) and tuple(named[: len(intro.FIRST)]) == intro.FIRST
+    for place, name in enumerate(intro.FIRST):
+        assert set(teachers.book()[name].needs) <= set(intro.FIRST[:place]), name
 
 
 SCORES = """(state) => { if (state) posencExplorables.get('clock').set(state);
