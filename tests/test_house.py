@@ -8,9 +8,9 @@ ROOT = Path(__file__).parents[1]
 #: sources of labs, and the command that writes their notebooks, have no limit.
 ROOMS = {
     "labs": (["book/*/lab.py", "book/_tools/labs.py"], math.inf),
-    "tests": (["tests/**/*", "book/*/test_*.py", "conftest.py"], 15620),
+    "tests": (["tests/**/*", "book/*/test_*.py", "conftest.py"], 15630),
     "kernels": (["posenc/kernels/*.py"], 2400),
-    "lab": (["posenc/lab/**/*"], 8455),
+    "lab": (["posenc/lab/**/*"], 8460),
     "package": (["posenc/**/*.py"], 6660),
     "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16820),
     "benchmarks": (["benchmarks/*"], 3660),

@@ -75,15 +75,20 @@ NAMES = {name: getattr(posenc, name) for name in posenc.__all__} | {"posenc": po
 NAMES |= {"row": row, "tensor": functools.partial(torch.tensor, dtype=torch.float64)}
 
 
-def chapters() -> list[str]:
-    """The chapters that have questions, sorted: in a copy of the repository, for the package ships none."""
-    return sorted(path.parent.name for path in BOOK.glob("*/exam.md"))
+def chapters(book: Path = BOOK) -> list[str]:
+    """The chapters that have questions, sorted: in a copy of the repository, for the package ships none.
+
+    Errors: FileNotFoundError where there is none, as where they were moved to a teacher's kit.
+    """
+    if not (found := sorted(path.parent.name for path in book.glob("*/exam.md"))):
+        raise FileNotFoundError(f"{book} holds no exam.md: name the folder of a teacher's kit, --kit DIR")
+    return found
 
 
-def read(chapter: str) -> list[Question]:
+def read(chapter: str, book: Path = BOOK) -> list[Question]:
     """The questions of a chapter. Errors: ValueError for an unknown one, naming the nearest, and those of `parse`."""
-    check_choice("chapters", chapter, chapters())
-    return parse((BOOK / chapter / "exam.md").read_text("utf-8"), chapter)
+    check_choice("chapters", chapter, chapters(book))
+    return parse((book / chapter / "exam.md").read_text("utf-8"), chapter)
 
 
 def parse(text: str, chapter: str) -> list[Question]:
@@ -208,13 +213,12 @@ def page(markdown: str) -> str:
     from mdit_py_plugins.dollarmath import dollarmath_plugin
     from py_mini_racer import MiniRacer
 
-    engine = MiniRacer()
-    engine.eval((BOOK / "_vendor" / "temml" / "temml.min.js").read_text("utf-8"))
-
     def mathml(tex, options):
         return engine.call("temml.renderToString", tex, {"displayMode": options["display_mode"], "throwOnError": True})
 
-    return f"{HEAD}{MarkdownIt().use(dollarmath_plugin, renderer=mathml).render(markdown)}</html>\n"
+    with MiniRacer() as engine:  # one that is left open may never let Python end
+        engine.eval((BOOK / "_vendor" / "temml" / "temml.min.js").read_text("utf-8"))
+        return f"{HEAD}{MarkdownIt().use(dollarmath_plugin, renderer=mathml).render(markdown)}</html>\n"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -222,17 +226,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m posenc.lab.exam", description="Write an exam and its key, from a copy of the repository."
     )
-    parser.add_argument("--chapters", nargs="+", metavar="CHAPTER", default=chapters(), help="default: all there are")
+    parser.add_argument("--chapters", nargs="+", metavar="CHAPTER", help="default: all there are")
     parser.add_argument("--points", type=int, required=True, help="what the questions make, exactly")
     parser.add_argument("--seed", type=int, default=0, help="draws the questions and their numbers")
     parser.add_argument("--oral", action="store_true", help="oral questions in place of those on paper")
+    parser.add_argument("--kit", type=Path, metavar="DIR", help="a teacher's kit that holds the questions")
     parser.add_argument("--out", type=Path, metavar="DIR", default=Path(), help="the folder to write to")
     options = parser.parse_args(arguments)
     try:
-        bank = [asked for chapter in dict.fromkeys(options.chapters) for asked in read(chapter)]
+        book = options.kit / "book" if options.kit else BOOK
+        bank = [asked for chapter in dict.fromkeys(options.chapters or chapters(book)) for asked in read(chapter, book)]
         bank = [asked for asked in bank if (asked.kind == "oral") == options.oral]
         filled = [fill(asked, options.seed) for asked in choose(bank, options.points, options.seed)]
-    except ValueError as error:
+    except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
     files = {f"{name}-{options.seed}.md": sheet(filled, options.seed, name == "key") for name in ("exam", "key")}
     try:

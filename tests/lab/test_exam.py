@@ -3,9 +3,11 @@
 import re
 
 import pytest
+from lab_runs import private
 
 from posenc.lab import exam
 
+private("rope/exam.md")
 GOOD = """## Halves\npaper · 2 points · 3 minutes · easy\n- Draw: m in 3..9\n- Let: half = m / 2
 
 Half of {{m}}?
@@ -41,7 +43,13 @@ def test_a_sheet_makes_its_points_and_no_edited_one_is_lost(tmp_path, capsys):
     assert sum(map(int, re.findall(r"^## .*\((\d+) points", sheet, re.M))) == 30
     assert "**Key.**" in key and "**Key.**" not in sheet
     (tmp_path / "exam-0.md").write_text("edited")
-    for bad, word in ((arguments, "exam-0.md"), ([*arguments, "rop"], "'rope'"), (["--points", "999"], "999")):
+    moved = ["--points", "9", "--kit", str(tmp_path)]
+    for bad, word in (
+        (arguments, "exam-0.md"),
+        ([*arguments, "rop"], "'rope'"),
+        (["--points", "999"], "999"),
+        (moved, "--kit"),
+    ):
         with pytest.raises(SystemExit):
             exam.main(bad)
         assert word in capsys.readouterr().err
