@@ -119,7 +119,7 @@ FAULTS = [
           "error > tolerance", "tests/lab/test_check.py"),  # NaN is right
     Fault("book/alibi/exercises.py", "[0::2] -> [1::2]", "[0::2] -> [0::2]",
           "tests/lab/test_check.py"),  # a named mistake is the right answer, and goes unnamed
-    Fault("posenc/lab/check/grade.py", '"points": exercise.points if right else 0', '"points": exercise.points',
+    Fault("posenc/lab/check/cells.py", "points, words = 0, f", "points, words = exercise.points, f",
           "tests/lab/test_grader.py"),  # a stub earns
 
     # The labs
