@@ -1,4 +1,4 @@
-r"""Exams on paper and oral: questions with parameters drawn by a seed, every number of a key computed by posenc.
+r"""Exams on paper and oral: questions with parameters drawn by a seed, answers computed as a key is written.
 
     python -m posenc.lab.exam --chapters rope alibi --points 30 --seed 3 --out exams
 
