@@ -24,7 +24,7 @@ LAYERS = [
     "lab",
     "chapters",
 ]
-LAB = ["", "titles", "exam", "explore", "train", "experiments", "write", "check"]
+LAB = ["", "titles", "explore", "train", "experiments", "write", "check", "exam"]
 #: chapter: those that it may import from.
 ARROWS = {
     "alibi": ["rope"],

@@ -16,6 +16,9 @@ writes a sheet and its key. Questions stand in a chapter's exam.md, a heading ea
 `Draw` has whole numbers from..to or lists. `Let` is Python, and so is what stands in double braces, with a format. Both
 see what is drawn, posenc's names, math, torch, `row` and `tensor`, in float64. Bold in a key is the answer, `(1 p)` a
 step's points. `Wrong` is a wrong answer and what it tells; an oral question has `Follow-up` instead.
+
+`--roster class.csv` writes a sheet and a key for each student: the questions are those of `--seed`, numbers the
+student's own.
 """
 
 import argparse
@@ -33,6 +36,8 @@ import torch
 
 import posenc
 from posenc.errors import check_choice
+from posenc.lab.check.exercise import student_seed
+from posenc.lab.check.gradebook import roster
 
 BOOK = Path(importlib.import_module("posenc.chapters").__path__[0])
 FACTS = re.compile(r"(paper|oral) · (\d+) points? · (\d+) minutes? · (easy|medium|hard)")
@@ -190,11 +195,29 @@ def choose(bank: list[Question], points: int, seed: int) -> list[Question]:
     return sorted(chosen, key=lambda asked: list(groups).index(asked.chapter))
 
 
-def sheet(filled: list[Question], seed: int, key: bool = False) -> str:
+def takers(path: str | Path) -> dict[str, int]:
+    """{id: the seed of its numbers} of a roster's students; the id is the seed where the roster has none.
+
+    Errors: ValueError where an id names no file, or the file of another; and those of `roster` and `student_seed`.
+    """
+    seeds = {}
+    for student in roster(path):
+        if not re.fullmatch(r"[\w.@+ -]{1,100}", student.id):
+            raise ValueError(f"{path}: id={student.id!r} names files: letters, digits, spaces and . @ + - _ make one")
+        if student.id.lower() in map(str.lower, seeds):
+            raise ValueError(f"{path}: id={student.id!r} must differ from others by more than case, to name files")
+        try:
+            seeds[student.id] = student_seed(student.id) if student.seed is None else student.seed
+        except ValueError as error:
+            raise ValueError(f"{path}: id={student.id!r} has no seed: {error}") from None
+    return seeds
+
+
+def sheet(filled: list[Question], name: int | str, key: bool = False) -> str:
     """The sheet as Markdown, or its key: each question again, its answer by steps, and what wrong ones tell."""
     points, minutes = sum(asked.points for asked in filled), sum(asked.minutes for asked in filled)
     names = ", ".join(dict.fromkeys(asked.chapter for asked in filled))
-    parts = [f"# {'Key' if key else 'Exam'} {seed}: {names}", f"{points} points, {minutes} minutes. {RULES}"]
+    parts = [f"# {'Key' if key else 'Exam'} {name}: {names}", f"{points} points, {minutes} minutes. {RULES}"]
     for number, asked in enumerate(filled, 1):
         more = f", {asked.difficulty}" if key else ""
         parts += [f"## {number}. {asked.title} ({asked.points} points, {asked.minutes} minutes{more})", asked.text]
@@ -222,33 +245,40 @@ def page(markdown: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write exam-SEED and key-SEED, .md and .html; what is there already and differs is kept, with an error."""
+    """Write exam-SEED and key-SEED, or with each id of a roster, .md and .html; what is there and differs is kept."""
     parser = argparse.ArgumentParser(
         prog="python -m posenc.lab.exam", description="Write an exam and its key, from a copy of the repository."
     )
     parser.add_argument("--chapters", nargs="+", metavar="CHAPTER", help="default: all there are")
     parser.add_argument("--points", type=int, required=True, help="what the questions make, exactly")
-    parser.add_argument("--seed", type=int, default=0, help="draws the questions and their numbers")
+    parser.add_argument("--seed", default="0", help="a number or a word: draws the questions and their numbers")
+    parser.add_argument("--roster", metavar="CSV", help="one exam for each student, numbers by id; needs --out")
     parser.add_argument("--oral", action="store_true", help="oral questions in place of those on paper")
     parser.add_argument("--kit", type=Path, metavar="DIR", help="a teacher's kit that holds the questions")
-    parser.add_argument("--out", type=Path, metavar="DIR", default=Path(), help="the folder to write to")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the folder to write to, default: this one")
     options = parser.parse_args(arguments)
+    if options.roster is not None and not options.out:
+        parser.error("--roster writes files for each student: name a folder for them, --out DIR")
     try:
+        seed = student_seed(options.seed)
         book = options.kit / "book" if options.kit else BOOK
         bank = [asked for chapter in dict.fromkeys(options.chapters or chapters(book)) for asked in read(chapter, book)]
         bank = [asked for asked in bank if (asked.kind == "oral") == options.oral]
-        filled = [fill(asked, options.seed) for asked in choose(bank, options.points, options.seed)]
+        chosen = choose(bank, options.points, seed)
+        seeds = {options.seed.strip() or 0: seed} if options.roster is None else takers(options.roster)
+        exams = {name: [fill(asked, own) for asked in chosen] for name, own in seeds.items()}
     except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
-    files = {f"{name}-{options.seed}.md": sheet(filled, options.seed, name == "key") for name in ("exam", "key")}
+    files = {f"{kind}-{name}.md": sheet(exams[name], name, kind == "key") for name in exams for kind in ("exam", "key")}
+    out = options.out or Path()
     try:
-        files |= {name.replace(".md", ".html"): page(text) for name, text in files.items()}
+        files |= {name.removesuffix("md") + "html": page(text) for name, text in files.items()}
     except (ImportError, OSError) as error:
         print(f"no HTML, print the Markdown: {error} (it takes a copy of the repository and its requirements.txt)")
-    options.out.mkdir(parents=True, exist_ok=True)
-    paths = {options.out / name: text for name, text in files.items()}
+    out.mkdir(parents=True, exist_ok=True)
+    paths = {out / name: text for name, text in files.items()}
     if edited := [path.name for path, text in paths.items() if path.exists() and path.read_text("utf-8") != text]:
-        parser.error(f"--out {options.out}: {edited[0]} is there and differs; name another folder, or remove it")
+        parser.error(f"--out {out}: {edited[0]} is there and differs; name another folder, or remove it")
     for path, text in paths.items():
         path.write_text(text, encoding="utf-8")
         print(path)

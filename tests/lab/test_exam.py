@@ -35,6 +35,12 @@ def test_a_bad_question_is_named_with_what_would_be_right(old, new, word):
     assert word in str(error.value)
 
 
+def refused(arguments, capsys):
+    with pytest.raises(SystemExit):
+        exam.main(arguments)
+    return capsys.readouterr().err
+
+
 def test_a_sheet_makes_its_points_and_no_edited_one_is_lost(tmp_path, capsys):
     arguments = ["--points", "30", "--out", str(tmp_path), "--chapters", "rope", "alibi"]
     exam.main(arguments)
@@ -43,14 +49,20 @@ def test_a_sheet_makes_its_points_and_no_edited_one_is_lost(tmp_path, capsys):
     assert sum(map(int, re.findall(r"^## .*\((\d+) points", sheet, re.M))) == 30
     assert "**Key.**" in key and "**Key.**" not in sheet
     (tmp_path / "exam-0.md").write_text("edited")
-    moved = ["--points", "9", "--kit", str(tmp_path)]
-    for bad, word in (
-        (arguments, "exam-0.md"),
-        ([*arguments, "rop"], "'rope'"),
-        (["--points", "999"], "999"),
-        (moved, "--kit"),
-    ):
-        with pytest.raises(SystemExit):
-            exam.main(bad)
-        assert word in capsys.readouterr().err
+    assert "exam-0.md" in refused(arguments, capsys) and "'rope'" in refused([*arguments, "rop"], capsys)
+    assert "999" in refused(["--points", "999"], capsys)
+    assert "--kit" in refused(["--points", "9", "--kit", str(tmp_path)], capsys)
     assert (tmp_path / "exam-0.md").read_text("utf-8") == "edited"
+
+
+def test_students_of_a_roster_get_the_questions_of_the_seed_with_numbers_of_their_own(tmp_path, capsys):
+    (roster := tmp_path / "class.csv").write_text("id,seed\n17,\ns2,17\ns3,\n")
+    arguments = ["--points", "9", "--seed", "17", "--roster", str(roster), "--out", str(tmp_path)]
+    exam.main([*arguments[:4], *arguments[6:]])  # the exam of 17 alone, which the next line must not change
+    exam.main(arguments)
+    keys = [(tmp_path / f"key-{name}.md").read_text("utf-8").partition("\n")[2] for name in ("17", "s2", "s3")]
+    assert keys[0] == keys[1] != keys[2] and len({str(re.findall("^## .*", key, re.M)) for key in keys}) == 1
+    assert "--out" in refused(arguments[:6], capsys)
+    for rows, word in (("a/b,1", "'a/b'"), ("a,1\nA,2", "'A'"), ("a b,", "seed")):
+        roster.write_text(f"id,seed\n{rows}\n")
+        assert word in refused(arguments, capsys)
