@@ -112,6 +112,11 @@ EXERCISES = {
             "axes are swapped: coordinate a goes with generator a": "-> rotation(positions.flip(-1), generators)",
             "this is the exponent: its exponential is missing": "torch.linalg.matrix_exp -> ",
         },
+        variants=(
+            ("all coordinates are first halved", lambda f, positions, generators: f(positions / 2, generators)),
+            ("token 0's position is first subtracted from all positions", lambda f, at, A: f(at - at[:1], A)),
+            ("each matrix flattened, row by row: [..., T, b * b]", lambda f, *case: f(*case).flatten(-2)),
+        ),
     ),
     "commutator_error": Exercise(
         title="Exercise 3, commutator_error",
@@ -160,5 +165,10 @@ EXERCISES = {
             "theta is normalized: take it as it is": "-> ld_generators(theta / theta.norm(dim=-1, keepdim=True), P)",
             "the sign of theta is lost": "theta[ -> theta.abs()[",
         },
+        variants=(
+            ("each matrix flattened, row by row: [..., n, b * b]", lambda f, *case: f(*case).flatten(-2)),
+            ("every generator is halved", lambda f, *case: f(*case) / 2),
+            ("the axis of coordinates comes last: [..., b, b, n]", lambda f, *case: f(*case).movedim(-3, -1)),
+        ),
     ),
 }

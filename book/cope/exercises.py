@@ -3,6 +3,7 @@ r"""What the lab CoPE asks for, and the wrong answers that its checks recognize.
 import math
 
 import torch
+from torch.nn.functional import normalize
 
 from posenc.lab.check.exercise import Exercise, Problem, generator
 
@@ -148,6 +149,11 @@ EXERCISES = {
             "gates are rounded: no gradient reaches logits": "torch.sigmoid(logits) -> (logits > 0).to(logits.dtype)",
             "it sums along the queries: sum along the keys": "(-1).cumsum(-1).flip(-1) -> (-2).cumsum(-2).flip(-2)",
         },
+        variants=(
+            ("a gate is the sigmoid of twice the logit", lambda f, logits, visible: f(2 * logits, visible)),
+            ("a gate is the sigmoid of the logit minus 1", lambda f, logits, visible: f(logits - 1, visible)),
+            ("each gate counts twice: positions are doubled", lambda f, *case: 2 * f(*case)),
+        ),
     ),
     "lookup": Exercise(
         title="Exercise 2, lookup",
@@ -180,6 +186,11 @@ EXERCISES = {
             "products are divided by sqrt(D): only q.k is scaled": "-> lookup(q, table, p) / math.sqrt(q.shape[-1])",
             "the rows are counted from the end of the table": "-> lookup(q, table.flip(0), p)",
         },
+        variants=(
+            ("keys in rows: [..., Tk, Tq]", lambda f, *case: f(*case).mT),
+            ("each query is first divided by its Euclidean norm", lambda f, q, e, p: f(normalize(q, dim=-1), e, p)),
+            ("row 0 of the table is first subtracted from all its rows", lambda f, q, e, p: f(q, e - e[:1], p)),
+        ),
     ),
     "cope_scores": Exercise(
         title="Exercise 3, cope_scores",

@@ -1,5 +1,7 @@
 r"""What the lab ExpoSB asks for, and the wrong answers that its checks recognize."""
 
+import math
+
 import torch
 
 from posenc.lab.check.exercise import Exercise, generator
@@ -69,6 +71,11 @@ EXERCISES = {
             "a pair gets the factor of its first lane: take the middle, 2i + 1/2": "+ 0.5 -> ",
             "the width is not squared": "((lane - center) / width) ** 2 -> (lane - center) ** 2 / width",
         },
+        variants=(
+            ("the square root of each factor, since q and k both get it", lambda f, *case: f(*case).sqrt()),
+            ("all factors are divided by their mean", lambda f, *case: f(*case) / f(*case).mean()),
+            ("the natural logarithm of each factor", lambda f, *case: f(*case).log()),
+        ),
     ),
     "fade_logits": Exercise(
         title="Exercise 2, fade_logits",
@@ -117,5 +124,10 @@ EXERCISES = {
             "the rows sum to 1: the rest stays": "-> hazard_weights(scores, rate) / hazard_weights(scores, rate).sum()",
             "the rate is added to the logit: it is added to softplus(z)": "(scores) + rate -> (scores + rate)",
         },
+        variants=(
+            ("a temperature of 2: logits are halved first", lambda f, scores, rate: f(scores / 2, rate)),
+            ("the rate is given as a half-life h: lambda = ln 2 / h", lambda f, z, half: f(z, math.log(2) / half)),
+            ("the natural logarithms of the weights", lambda f, *case: f(*case).log()),
+        ),
     ),
 }

@@ -1,5 +1,7 @@
 r"""What the lab FoX asks for, and the wrong answers that its checks recognize."""
 
+import math
+
 import torch
 from torch.nn.functional import logsigmoid
 
@@ -138,9 +140,22 @@ def _next_cases():
 _SLOPES = [(slopes(4),), (slopes(12),), (torch.tensor([0.03, 1.5]),)]
 ON_PAPER = 4  # points
 
+GATES = (
+    ("logarithms to base 2", lambda f, *case: f(*case) / math.log(2)),
+    ("the logit is doubled before the sigmoid", lambda f, x, weight, bias: f(2 * x, weight, 2 * bias)),
+    ("log f is divided by 16, as in GLA", lambda f, *case: f(*case) / 16),
+)
+STEPS = (
+    ("log_forget is the gate's logit: take its log-sigmoid first", lambda f, c, logit: f(c, logsigmoid(logit))),
+    ("the new gate closes twice: log f is doubled, in the sums too", lambda f, c, gate: f(c, 2 * gate)),
+    ("the row is divided by ln 2, the sums are not", lambda f, *case: (f(*case)[0] / math.log(2), f(*case)[1])),
+)
+
 EXERCISES = {  # title, what is right, cases, tolerance, points, mistakes
-    "log_forget": Exercise("Exercise 1, log_forget", log_forget, _log_forget_cases, 1e-5, 2, LOG_FORGET),
+    "log_forget": Exercise(
+        "Exercise 1, log_forget", log_forget, _log_forget_cases, 1e-5, 2, LOG_FORGET, variants=GATES
+    ),
     "decay": Exercise("Exercise 2, decay", decay, _decay_cases, 1e-5, 3, DECAY),
     "alibi_gate": Exercise("Exercise 3, alibi_gate", alibi_gate, _SLOPES, 1e-6, 2, ALIBI_GATE),
-    "next_decay": Exercise("Exercise 4, next_decay", next_decay, _next_cases, 1e-5, 3, NEXT_DECAY),
+    "next_decay": Exercise("Exercise 4, next_decay", next_decay, _next_cases, 1e-5, 3, NEXT_DECAY, variants=STEPS),
 }

@@ -1,6 +1,9 @@
 r"""What the lab Learned positions asks for, and the wrong answers that its checks recognize."""
 
+import math
+
 import torch
+from torch.nn.functional import normalize
 
 from posenc.lab.check.exercise import Exercise, generator
 
@@ -143,9 +146,20 @@ def _folds():
 _COUNTS = [(512, 768, 12, "input"), (512, 768, 12, "layer_qkv"), (100, 64, 5, "layer_qk"), (7, 3, 1, "input")]
 ON_PAPER = 3  # points
 
+STRETCHES = (
+    ("the result transposed: [C, length]", lambda f, *case: f(*case).T),
+    ("each row of the result is divided by its Euclidean norm", lambda f, *case: normalize(f(*case), dim=-1)),
+    ("each row minus the row before it, row 0 as it is", lambda f, p, *n: f(p, *n).diff(dim=0, prepend=0 * p[:1])),
+)
+FOLDS = (
+    ("rows of the table are first multiplied by sqrt(K)", lambda f, p, w: f(p * math.sqrt(p.shape[1]), w)),
+    ("row 0 of the table is first subtracted from all its rows", lambda f, p, w: f(p - p[:1], w)),
+    ("the result transposed: [C, N]", lambda f, *case: f(*case).T),
+)
+
 EXERCISES = {  # title, what is right, cases, tolerance, points, mistakes
     "lookup": Exercise("Exercise 1, lookup", lookup, _lookups, 1e-6, 2, LOOKUP, run_lookup),
-    "stretch": Exercise("Exercise 2, stretch", stretch, _stretches, 1e-5, 3, STRETCH),
+    "stretch": Exercise("Exercise 2, stretch", stretch, _stretches, 1e-5, 3, STRETCH, variants=STRETCHES),
     "count": Exercise("Exercise 3, count", count, _COUNTS, 1e-6, 1, COUNT),
-    "fold": Exercise("Exercise 4, fold", fold, _folds, 1e-5, 2, FOLD),
+    "fold": Exercise("Exercise 4, fold", fold, _folds, 1e-5, 2, FOLD, variants=FOLDS),
 }

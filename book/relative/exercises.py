@@ -3,6 +3,7 @@ r"""What the lab Relative position asks for, and the wrong answers that its chec
 import math
 
 import torch
+from torch.nn.functional import normalize
 
 from posenc.lab.check.exercise import Exercise, generator
 
@@ -132,9 +133,22 @@ MISTAKES = {
     },
 }
 
+SHAWS = (
+    ("for a softmax in powers of 2: divided by ln 2", lambda f, *case: f(*case) / math.log(2)),
+    ("keys in rows: [Tk, Tq]", lambda f, *case: f(*case).T),
+    ("rows of the table are first divided by their Euclidean norms", lambda f, q, a, *at: f(q, normalize(a), *at)),
+)
+BUCKETS = (
+    ("relative is given in units of 2 tokens: double it first", lambda f, offset, *how: f(2 * offset, *how)),
+    ("max_distance is given in units of 4 tokens", lambda f, offset, n, most, both: f(offset, n, 4 * most, both)),
+    ("8 times the bucket: its first index in a flat table of 8 heads", lambda f, *case: 8 * f(*case)),
+)
+
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "shaw_term": Exercise("Exercise 1, shaw_term", shaw_term, _shaw_cases, 1e-5, 3, MISTAKES["shaw_term"]),
+    "shaw_term": Exercise(
+        "Exercise 1, shaw_term", shaw_term, _shaw_cases, 1e-5, 3, MISTAKES["shaw_term"], variants=SHAWS
+    ),
     "shift": Exercise("Exercise 2, shift", shift, _shift_cases, 1e-6, 2, MISTAKES["shift"], run=_causal),
-    "bucket": Exercise("Exercise 3, bucket", bucket, _bucket_cases, 1e-6, 3, MISTAKES["bucket"]),
+    "bucket": Exercise("Exercise 3, bucket", bucket, _bucket_cases, 1e-6, 3, MISTAKES["bucket"], variants=BUCKETS),
 }

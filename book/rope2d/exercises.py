@@ -177,13 +177,26 @@ MISTAKES = {
     },
 }
 
+LADDERS = (
+    ("frequencies in turns a step, not radians: divided by 2 pi", lambda f, *case: f(*case) / (2 * math.pi)),
+    ("a base of 10 times the base that is given", lambda f, dim, axes, base: f(dim, axes, 10 * base)),
+    ("frequencies in degrees a step, not radians: times 180 / pi", lambda f, *case: f(*case) * (180 / math.pi)),
+)
+TURNS = (
+    ("all coordinates are first halved", lambda f, x, at, freqs: f(x, at / 2, freqs)),
+    ("the result times 0.1 ln 4 + 1, as in YaRN", lambda f, *case: f(*case) * (0.1 * math.log(4) + 1)),
+    ("pairs in a dimension of their own: [..., T, D/2, 2]", lambda f, *case: f(*case).unflatten(-1, (-1, 2))),
+)
+
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
     "axial_freqs": Exercise(
-        "Exercise 1, axial_freqs", axial_freqs, CASES["axial_freqs"], 1e-6, 2, MISTAKES["axial_freqs"]
+        "Exercise 1, axial_freqs", axial_freqs, CASES["axial_freqs"], 1e-6, 2, MISTAKES["axial_freqs"], variants=LADDERS
     ),
     "angles": Exercise("Exercise 2, angles", angles, _angles_cases, 1e-4, 2, MISTAKES["angles"]),
-    "rotate_axes": Exercise("Exercise 3, rotate_axes", rotate_axes, _rotate_cases, 1e-4, 3, MISTAKES["rotate_axes"]),
+    "rotate_axes": Exercise(
+        "Exercise 3, rotate_axes", rotate_axes, _rotate_cases, 1e-4, 3, MISTAKES["rotate_axes"], variants=TURNS
+    ),
     "positions_for": Exercise(
         "Exercise 4, positions_for", positions_for, CASES["positions_for"], 1e-6, 3, MISTAKES["positions_for"]
     ),

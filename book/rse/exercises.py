@@ -112,10 +112,23 @@ MISTAKES = {
     },
 }
 
+PENALTIES = (
+    ("the rate is given as a half-life h: lambda = ln 2 / h", lambda f, *z: f(*z[:3], math.log(2) / z[3])),
+    ("a temperature of 2: scores are halved, the penalty is not", lambda f, scores, *how: f(scores / 2, *how)),
+    ("logits to base 2: the result is divided by ln 2", lambda f, *case: f(*case) / math.log(2)),
+)
+STICKS = (
+    ("the stick is 2 long", lambda f, logits: tuple(2 * part for part in f(logits))),
+    ("a bite is 1 / (1 + 2^-z)", lambda f, logits: f(math.log(2) * logits)),
+    ("a bite is the sigmoid of the logit minus 1", lambda f, logits: f(logits - 1)),
+)
+
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "penalize": Exercise("Exercise 1, penalize", penalize, _penalize_cases, 1e-6, 2, MISTAKES["penalize"]),
-    "stick": Exercise("Exercise 2, stick", stick, stick_cases, 1e-5, 3, MISTAKES["stick"]),
+    "penalize": Exercise(
+        "Exercise 1, penalize", penalize, _penalize_cases, 1e-6, 2, MISTAKES["penalize"], variants=PENALTIES
+    ),
+    "stick": Exercise("Exercise 2, stick", stick, stick_cases, 1e-5, 3, MISTAKES["stick"], variants=STICKS),
     "by_rate": Exercise("Exercise 3, by_rate", by_rate, _rate_cases, 1e-6, 3, MISTAKES["by_rate"]),
     "peak": Exercise("Exercise 4, peak", peak, CASES["peak"], 1e-6, 2, MISTAKES["peak"]),
 }

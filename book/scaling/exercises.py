@@ -130,10 +130,21 @@ MISTAKES = {
     },
 }
 
+ANGLES = (
+    ("angles in turns, not radians: divided by 2 pi", lambda f, *case: f(*case) / (2 * math.pi)),
+    ("distance is given in units of 2 tokens, length in tokens", lambda f, distance, *how: f(2 * distance, *how)),
+    ("pairs come first: [D/2, ...]", lambda f, *case: f(*case).movedim(-1, 0)),
+)
+YARNS = (
+    ("frequencies in turns a token: divided by 2 pi", lambda f, *case: (f(*case)[0] / (2 * math.pi), f(*case)[1])),
+    ("a base of 10 times the base that is given", lambda f, *case: f(*case[:3], 10 * case[3])),
+    ("the slowest pair first", lambda f, *case: (f(*case)[0].flip(0), f(*case)[1])),
+)
+
 # title, reference, cases, tolerance, points, mistakes
 EXERCISES = {
     "frozen_angles": Exercise(
-        "Exercise 1, frozen_angles", frozen_angles, _distances, 1e-6, 2, MISTAKES["frozen_angles"]
+        "Exercise 1, frozen_angles", frozen_angles, _distances, 1e-6, 2, MISTAKES["frozen_angles"], variants=ANGLES
     ),
     "linear": Exercise("Exercise 2, linear", linear, CASES["linear"], 1e-6, 1, MISTAKES["linear"]),
     "ntk": Exercise("Exercise 3, ntk", ntk, CASES["linear"], 1e-6, 1, MISTAKES["ntk"]),
@@ -141,5 +152,5 @@ EXERCISES = {
         "Exercise 4, pair_of_turns", pair_of_turns, CASES["pair_of_turns"], 1e-6, 1, MISTAKES["pair_of_turns"]
     ),
     "ramp": Exercise("Exercise 5, ramp", ramp, CASES["ramp"], 1e-5, 2, MISTAKES["ramp"]),
-    "yarn": Exercise("Exercise 6, yarn", yarn, CASES["yarn"], 1e-6, 2, MISTAKES["yarn"]),
+    "yarn": Exercise("Exercise 6, yarn", yarn, CASES["yarn"], 1e-6, 2, MISTAKES["yarn"], variants=YARNS),
 }
