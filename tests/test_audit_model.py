@@ -5,6 +5,7 @@ import re
 import attach_kinds
 import pytest
 import torch
+import transformers
 from torch import nn
 
 import posenc
@@ -79,6 +80,11 @@ def sees_all(ids, told):
         told["attention_mask"] = torch.ones(ids.shape)
 
 
+def looks_ahead(ids, told):
+    if not told.get("use_cache"):
+        told["attention_mask"] = torch.zeros(len(ids), 1, ids.shape[1], ids.shape[1])
+
+
 def reads_rows(ids, told):
     """A table sliced by the batch in place of the tokens: batch_first."""
     told["position_ids"] = torch.arange(ids.shape[0])[:, None].expand(ids.shape)
@@ -104,6 +110,7 @@ FAULTS = {
     "ids by column, written": ("gpt2", forgets_ids, "generate", "ids"),
     "mask off by one": ("qwen2", hides_itself, "steps", "mask off by one.*not see itself"),
     "packing leak": ("qwen2", sees_all, "packed", "sees the one before it"),
+    "a look ahead": ("qwen2", looks_ahead, "steps", "not causal"),
     "ids by row": ("gpt2", reads_rows, "batch", "made for one row"),
     "a table that ends": ("qwen2", ends_at_20, "shift", "read as places"),
     "rounded frequencies": ("qwen2", rounds_frequencies, "turns", "rounded the frequencies to torch.bfloat16"),
@@ -130,6 +137,18 @@ def test_a_model_that_was_cast_is_named_and_kept_as_it_is():
     assert report.failures == ("turns",) and "bfloat16" in report["turns"].cause, str(report)
     assert report["half"].verdict == report["cast"].verdict == "not asked" and "turns" in report["cast"].words
     assert model.training and model.model.norm.training and model.dtype == torch.bfloat16
+
+
+def test_frequencies_that_follow_the_length_are_named():
+    told = {
+        "max_position_embeddings": 16,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
+    }
+    torch.manual_seed(0)
+    model = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**attach_kinds.sizes_of("qwen2") | told))
+    report = posenc.audit.model(model, length=20, questions=["steps", "chunks"])
+    assert report.failures == ("steps", "chunks") and "beyond 16 tokens" in report["steps"].cause, str(report)
+    assert "beyond 16" in posenc.audit.model(model, length=16, questions=["runs"])["runs"].words
 
 
 def test_a_configuration_that_is_not_in_force_is_named():

@@ -18,6 +18,7 @@ def ask_runs(s):
     moved = s.off(s.run(turned)[:, -1], s.whole[:, -1])
     words = f"tokens before the last in reverse move its logits by {decimals(moved)} of their spread"
     words += ": too little for faults to show, its weights must be larger" * (moved <= 3 * s.tolerance)
+    words += f"; beyond {s.stretched} tokens frequencies change, which is not asked" * ((s.stretched or 0) >= s.length)
     return Finding("runs", "told" if moved <= 3 * s.tolerance else "holds", moved, words)
 
 
@@ -57,8 +58,16 @@ def ask_steps(s):
     return s.judge("steps", cases, lambda way: named_step(s, s.ways.get(way)))
 
 
+def sees_ahead(s):
+    """Whether, in one call, another last token moves what the model says of those before it."""
+    text = torch.cat((s.ids[:1, :-1], s.changed[:1, -1:]), dim=1)
+    return s.off(s.run(text)[:, :-1], s.whole[:, :-1]) > s.tolerance / 10
+
+
 def named_step(s, positions):
     """The mistake that gives, in one call, what the model says of the last token alone behind a cache."""
+    if sees_ahead(s):
+        return "ahead"
     text, last, lowest = s.ids[:1], s.length - 1, torch.finfo(s.weights.dtype).min
     step = s.run(text, positions, sizes=[last, 1])[:, -1]
     if s.off(step, s.whole[:, -1]) <= s.tolerance:
@@ -82,7 +91,7 @@ def named_step(s, positions):
 def ask_chunks(s):
     sizes = [s.length - 9, 2, 7]
     cases = {way: (s.run(s.ids[:1], positions, sizes=sizes), s.whole) for way, positions in s.ways.items()}
-    return s.judge("chunks", cases, lambda way: "chunks")
+    return s.judge("chunks", cases, lambda way: "ahead" if sees_ahead(s) else "chunks")
 
 
 def ask_generate(s, new=8):

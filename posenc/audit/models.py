@@ -22,6 +22,12 @@ FAULTS = {
     "seen": ("generation differs with padding", "pads are seen: the mask does not reach attention", "mask"),
     "counted": ("generation differs with padding", "ids count pads", "ids"),
     "cache": ("the first token is fine, then garbage", "ids or a mask are wrong behind a cache", "ids"),
+    "ahead": ("the loss is too good, new text is garbage", "in one call tokens see later ones: not causal", "mask"),
+    "stretched": (
+        "good up to a length, then garbage",
+        "beyond {0} tokens frequencies change: cached keys have older ones",
+        "turns",
+    ),
     "step id": ("the first token is fine, then garbage", "the new token at {0} is read at id {1}", "ids"),
     "step mask": ("text drifts after the first token", "a mask off by one: the new token does not see {1}", "mask"),
     "chunks": ("a prompt read in parts goes wrong", "a mask of new tokens that begins at the first key", "mask"),
@@ -56,6 +62,8 @@ class Subject:
         except (TypeError, ValueError):  # a type that is not read, or no configuration
             self.reading = None
         self.trained = (self.reading and self.reading.trained) or asking.FAR
+        lengths = [layer.trained for layer in self.reading or () if layer.rope is not None and layer.rope.dynamic]
+        self.stretched = next(iter(lengths), None)  # tokens beyond which frequencies follow the text's length
         self.pad = getattr(config, "pad_token_id", None) or 0
 
     def begin(self):
@@ -104,7 +112,8 @@ class Subject:
         return self.fails(name, each[worst], fault(worst), f"{worst}: {where}" if worst else where)
 
     def fails(self, name, number, fault, example):
-        fault, *values = fault if isinstance(fault, tuple) else (fault,)
+        changed = self.stretched and self.length > self.stretched and name in ("steps", "chunks", "generate")
+        fault, *values = ("stretched", self.stretched) if changed else fault if isinstance(fault, tuple) else (fault,)
         words, cause, lines = FAULTS[fault]
         return Finding(name, "fails", number, words, example, cause.format(*values), line_of(self.model, lines))
 
