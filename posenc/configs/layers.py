@@ -179,7 +179,8 @@ def extent(group, length, words):
         said, counts = ["rope"], [int(x.sum()) for x in (plain > 0, slow, unseen)]
     said += ["query"] * (layer.query is not None) + ["linear" if layer.method == "linear" else "distance"]
     last = layer.query.at(torch.tensor(float(far))).item() if layer.query else 1.0
-    told = "; ".join(words[f"at {name}"].format(layer, *counts, last, distance) for name in said)
+    told = f"{'long' if beyond else 'short'}_factor is in force; " * bool(layer.rope and layer.rope.kind == "longrope")
+    told += "; ".join(words[f"at {name}"].format(layer, *counts, last, distance) for name in said)
     return Extent([one.index for one in group], length, distance, *counts, told)
 
 
@@ -191,7 +192,7 @@ def numbers(indices):
 
 def line(layer, words):
     """What a layer does with position, in `words` for each field that says something."""
-    parts = [layer.kind.replace("_", " ")]
+    parts = ["sliding attention" if layer.window else layer.kind.replace("_", " ")]
     for field, value in layer._replace(inv_freq=None)._asdict().items():
         if field == "method" or value != Layer._field_defaults.get(field, value):
             parts.append(words.get(f"{field}={value}", words.get(field, "")).format(layer))

@@ -64,7 +64,7 @@ class Keys:
             name, silent = self.pattern.format(key), [None, False, "", "absolute", [], {}, self.defaults.get(key)]
             if key not in self.used | quiet and value not in silent and (value != 1 or value is True):
                 if key in meanings:
-                    yield f"{name}={shown(value)} is ignored: this model's code does not read it"
+                    yield f"{name}={shown(value)} is ignored: the code in transformers does not read it"
                 elif ABOUT.search(name):
                     yield f"{name}={shown(value)} is not known here: nothing is guessed"
 
