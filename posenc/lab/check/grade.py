@@ -50,9 +50,9 @@ def read(path):
 
 
 def seed_of(cells):
-    r"""The seed that cells set POSENC_SEED to, by a magic or in `os.environ`, or None. Errors: ValueError."""
+    r"""The word that cells set POSENC_SEED to, by a magic or in `os.environ`, or None."""
     words = re.findall(r"^[^#\n]*\bPOSENC_SEED[\"'\]]* *[= ] *[\"']?([^\s\"']+)", "\n".join(cells), re.MULTILINE)
-    return student_seed(words[-1]) if words else None
+    return words[-1] if words else None
 
 
 def which_lab(cells, lab=None):
@@ -165,22 +165,22 @@ def grade(path, lab=None, limit=60.0, seed=None):
         path: of the notebook.
         lab: whose exercises; default: those that the notebook checks.
         limit: seconds that each statement and each exercise may take.
-        seed: the student's, as a number; default: the one that the notebook sets, or this process's.
+        seed: the student's, as `POSENC_SEED` has it; default: the one that the notebook sets, or this process's.
     Returns: `Grade`.
     Errors: GradeError where the file is no notebook, shows no lab or another, and where a step hangs or ends Python.
     """
     notebook, flags = read(path), []
     cells = [cell["source"] for cell in notebook if cell["cell_type"] == "code"]
     lab = which_lab(cells, lab)
+    word, own, counts = seed_of(cells), None, seed and student_seed(str(seed))
     try:
-        own = seed_of(cells)
+        own = word and student_seed(word)
     except ValueError as error:
-        own, flags = None, [f"the notebook's seed counts for nothing: {error}"]
-    if seed is not None and own != seed:
-        sets = "no seed" if own is None else own
-        flags.append(f"the notebook sets {sets}, the roster's seed is {seed}, which counts")
+        flags = [f"the notebook's seed counts for nothing: {error}"]
+    if seed is not None and own != counts:
+        flags.append(f"the notebook sets {word or 'no seed'}, the roster's seed is {seed}, which counts")
     rows = []
-    for line in _run(cells, lab, limit, next(s for s in (seed, own, student_seed()) if s is not None)):
+    for line in _run(cells, lab, limit, next(s for s in (counts, own, student_seed()) if s is not None)):
         flags += [f"{line['exercise']}: {words}" for words in borrowed(cells, line["exercise"])]
         row = {key: line[key] for key in ("exercise", "title", "points")}
         rows.append(row | {"of": of(lab)[line["exercise"]].points, "words": line["words"]})
@@ -249,7 +249,7 @@ def main(arguments=None):
         inside = next((path.relative_to(p) for p in options.paths if Path(p) in path.parents), path.name)
         student, grades, error = gradebook.owner(inside, students), None, None
         try:
-            grades = grade(path, options.lab, options.limit, student and student.seed)
+            grades = grade(path, options.lab, options.limit, student and student.row.get("seed") or None)
             if students and not student:
                 grades.flags.append("its name fits none, or several, of the roster: it is in no gradebook")
                 failed = True
