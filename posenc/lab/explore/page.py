@@ -140,8 +140,9 @@ def control_html(slider: Slider, prefix: str) -> str:
         )
     play = f'<button type="button" class="explorable-play" data-label="{label}"></button>' if slider.play else ""
     longest = max(map(len, slider.words))
+    words_class = " explorable-words" * (longest > 7)
     return (
-        f'<div class="explorable-control" data-name="{name}">'
+        f'<div class="explorable-control{words_class}" data-name="{name}">'
         f'<label class="explorable-label" for="{field}">{label}</label>'
         f'<input type="range" id="{field}" name="{name}" min="0" max="{len(words) - 1}" step="1" '
         f'value="{slider.start}" '
