@@ -240,6 +240,7 @@ def test_both_graders_give_all_points_to_the_solution_alone_and_name_each_mistak
     check_both_graders(name, checks.find(name), dict(list(mistakes.items())[:most]), monkeypatch)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [name for name in ALL if checks.find(name).variants])
 def test_ten_students_answers_differ_and_both_graders_agree_on_them(name, monkeypatch, capsys):
     base, titles = checks.find(name), set()
