@@ -48,8 +48,8 @@ def numbers() -> dict[str, str]:
         cached = np.maximum(*(costs(method, "decoding", key) for key in ("begun anew", "always 0")))
         swaps += [*(costs(method, "packing", "ids only") - cached)]
     assert min(swaps) > 0, swaps
-    strict = {METHODS[m].title: costs(m, "padding", "mask only").mean() for m in ("sinusoidal", "learned", "fire")}
-    words = ", ".join(f"{cost:.3f} ({title})" for title, cost in strict.items())
+    strict = {METHODS[m].title: costs(m, "padding", "mask only") for m in ("sinusoidal", "learned", "fire")}
+    words = ", ".join(f"{cost.mean():.3f} ± {cost.std(ddof=1):.3f} ({title})" for title, cost in strict.items())
     return {"swap_low": f"{min(swaps):.2f}", "swap_high": f"{max(swaps):.2f}", "padding_strict": words}
 
 
