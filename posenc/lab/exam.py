@@ -17,8 +17,8 @@ writes a sheet and its key. Questions stand in a chapter's exam.md, a heading ea
 see what is drawn, posenc's names, math, torch, `row` and `tensor`, in float64. Bold in a key is the answer, `(1 p)` a
 step's points. `Wrong` is a wrong answer and what it tells; an oral question has `Follow-up` instead.
 
-`--roster class.csv` writes a sheet and a key for each student: the questions are those of `--seed`, numbers the
-student's own.
+`--roster class.csv` writes a sheet and a key for each student: the questions are those of `--seed`, the numbers follow
+from it and the student's own. Bank and keys are public: whoever knows both can print the key.
 """
 
 import argparse
@@ -218,6 +218,7 @@ def sheet(filled: list[Question], name: int | str, key: bool = False) -> str:
     points, minutes = sum(asked.points for asked in filled), sum(asked.minutes for asked in filled)
     names = ", ".join(dict.fromkeys(asked.chapter for asked in filled))
     parts = [f"# {'Key' if key else 'Exam'} {name}: {names}", f"{points} points, {minutes} minutes. {RULES}"]
+    parts += [] if key else ["Name: ____________________"]
     for number, asked in enumerate(filled, 1):
         more = f", {asked.difficulty}" if key else ""
         parts += [f"## {number}. {asked.title} ({asked.points} points, {asked.minutes} minutes{more})", asked.text]
@@ -252,7 +253,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--chapters", nargs="+", metavar="CHAPTER", help="default: all there are")
     parser.add_argument("--points", type=int, required=True, help="what the questions make, exactly")
     parser.add_argument("--seed", default="0", help="a number or a word: draws the questions and their numbers")
-    parser.add_argument("--roster", metavar="CSV", help="one exam for each student, numbers by id; needs --out")
+    parser.add_argument("--roster", metavar="CSV", help="one exam for each student, numbers by seed or id; needs --out")
     parser.add_argument("--oral", action="store_true", help="oral questions in place of those on paper")
     parser.add_argument("--kit", type=Path, metavar="DIR", help="a teacher's kit that holds the questions")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder to write to, default: this one")
@@ -266,7 +267,8 @@ def main(arguments: list[str] | None = None) -> None:
         bank = [asked for asked in bank if (asked.kind == "oral") == options.oral]
         chosen = choose(bank, options.points, seed)
         seeds = {options.seed.strip() or 0: seed} if options.roster is None else takers(options.roster)
-        exams = {name: [fill(asked, own) for asked in chosen] for name, own in seeds.items()}
+        drawn = {name: own if options.roster is None else student_seed(f"s{seed}.{own}") for name, own in seeds.items()}
+        exams = {name: [fill(asked, number) for asked in chosen] for name, number in drawn.items()}
     except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
     files = {f"{kind}-{name}.md": sheet(exams[name], name, kind == "key") for name in exams for kind in ("exam", "key")}
