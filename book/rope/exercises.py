@@ -114,7 +114,7 @@ MISTAKES = {
         ),
     },
     "rotate": {
-        "the sign of the sine is flipped: a positive position turns counterclockwise": "positions -> -positions",
+        "the sign of the sine is flipped: a positive position must turn counterclockwise": "positions -> -positions",
         "positions are off by one: a token at position 0 does not turn": "positions -> (positions + 1)",
         "lanes i and i + D/2 are paired: that is the half-split layout, here 2i and 2i+1 are": rotate_half,
         "the right pairs turn, but are written as two halves: weave them together again": reads_pairs_writes_halves,
@@ -126,7 +126,7 @@ MISTAKES = {
         "the even and the odd lanes are masked, not moved: a lane never meets its partner": masks_lanes,
     },
     "rotate_half": {
-        "the sign of the sine is flipped: a positive position turns counterclockwise": "positions -> -positions",
+        "the sign of the sine is flipped: a positive position must turn counterclockwise": "positions -> -positions",
         "positions are off by one: a token at position 0 does not turn": "positions -> (positions + 1)",
         "lanes 2i and 2i+1 are paired: that is the interleaved layout": rotate,
         "neighbors are paired and written as two halves: pair lane i with lane i + D/2": reads_pairs_writes_halves,

@@ -81,7 +81,7 @@ class Exercise:
             others[f"this is what another student is asked for: {other}"] = _vary(changed, self.reference)
         return replace(
             self,
-            title=f"{self.title} (of you: {words})",
+            title=f"{self.title} (yours: {words})",
             reference=_vary(change, self.reference),
             mistakes=others | {mistake: _vary(change, wrong) for mistake, wrong in self.mistakes.items()},
             shares=dict.fromkeys(others, 0.0) | self.shares,

@@ -21,6 +21,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 from posenc.lab.check import gradebook
 from posenc.lab.check.exercise import student_seed
 from posenc.lab.check.judging import describe
@@ -210,7 +212,8 @@ def key(arguments):
         print(f"{lab}, seed {options.seed}" + ("" if varied else ": no exercise depends on it"))
         for exercise in varied:
             case = exercise.arguments()[0]
-            given = f"; with {describe(exercise.reference, case)}" if case else ""
+            small = sum(value.numel() for value in case if torch.is_tensor(value)) <= 24
+            given = f"; with {case if small else describe(exercise.reference, case)}" if case else ""
             print(f"{exercise.title}{given}:\n{exercise.reference(*case)}")
     return 0
 

@@ -14,6 +14,7 @@ an empty grade changes nothing.
 import collections
 import csv
 import re
+import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +58,10 @@ def roster(path):
     r"""Read a roster. Returns: a list of `Student`. Errors: ValueError that names the line, or the column missing."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            table = [{k.strip().lower(): (r[k] or "").strip() for k in r if k} for r in csv.DictReader(file)]
+            delimiter = max(",;\t", key=file.readline().count)
+            file.seek(0)
+            rows = csv.DictReader(file, delimiter=delimiter)
+            table = [{k.strip().lower(): (r[k] or "").strip() for k in r if k} for r in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: cannot be read as CSV in UTF-8: {error}") from None
     if not table or "id" not in table[0]:
@@ -79,7 +83,7 @@ def roster(path):
 
 def owner(path, students):
     """The one student whose file this is by its name, with its folders down from the one that is graded, or None."""
-    where = Path(path).as_posix()
+    where = unicodedata.normalize("NFC", Path(path).as_posix())
     canvas = CANVAS.search(where)
     named, rest = MOODLE.search(where) or canvas, MOODLE.sub("", where)
     owners = [student for student in students if canvas and student.id == canvas[2]]
@@ -90,7 +94,7 @@ def owner(path, students):
 
 def _turns(name):
     """A name in one word, "adalovelace", from any of its words on, since Canvas has the last name first."""
-    words = re.findall(r"[^\W_]+", name.lower())
+    words = re.findall(r"[^\W_]+", unicodedata.normalize("NFC", name).lower())
     return {"".join(words[i:] + words[:i]) for i in range(len(words))}
 
 
@@ -105,13 +109,13 @@ def paper(cells):
 
 
 def _mark(submissions):
-    """The best of a student's files for a lab: its points, or "" where there is none, and what to know, in words."""
+    """The best of a student's files for a lab: its points, or "" where there is none, and words for the student."""
     graded = sorted((s.grade for s in submissions if s.grade), key=lambda grade: -grade.points)
-    words = [f"{s.file} {s.error}" for s in submissions if s.error] + ["no file"] * (not submissions)
+    words = [f"{Path(s.file).name} {s.error}" for s in submissions if s.error] + ["no file"] * (not submissions)
     for grade in graded[:1]:
-        words += [f"{r['exercise']} {r['points']}/{r['of']}: {r['words']}" for r in grade.exercises if r["words"]]
-        words += [f"on paper ?/{grade.on_paper}"] + [f"look at: {flag}" for flag in grade.flags]
-    words += [f"another file of this student, {grade.file}, has {grade.points}/{grade.of}" for grade in graded[1:]]
+        words += [f"{r['title']}, {r['points']}/{r['of']}: {r['words']}" for r in grade.exercises if r["words"]]
+        words += [f"on paper ?/{grade.on_paper}"] + ["late"] * ("_LATE_" in grade.file)
+    words += [f"another of your files has {grade.points}/{grade.of}" for grade in graded[1:]]
     return graded[0].points if graded else "", "; ".join(words)
 
 
