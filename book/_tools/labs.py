@@ -9,10 +9,11 @@ python book/_tools/labs.py --points       list the graded cells and their points
 python book/_tools/labs.py --course DIR   make an nbgrader course in DIR, with solutions and hidden tests; what was
                                           changed there stays, exit 1, unless --force
 python book/_tools/labs.py --kit DIR      move solutions and hidden tests out of a public fork, to DIR/book; with any of
-                                          the above: the labs' sources are there
+                                          the above: the labs' sources are there. POSENC_KIT=DIR says it, too
 """
 
 import argparse
+import os
 import re
 import shutil
 import sys
@@ -79,9 +80,9 @@ c.OverwriteCells.add_missing_cells = True  # graded cells that a student deleted
 """
 
 
-def sources(root=ROOT):
-    """The labs' sources, sorted; a lab is called as its folder, book/<lab>/lab.py."""
-    return sorted((root / "book").glob("*/lab.py"))
+def sources(root=None):
+    """The labs' sources, sorted, default here or in POSENC_KIT; a lab is called as its folder, book/<lab>/lab.py."""
+    return sorted((Path(root or os.environ.get("POSENC_KIT") or ROOT) / "book").glob("*/lab.py"))
 
 
 def address(root=ROOT):
@@ -265,7 +266,8 @@ def main(arguments=None, root=ROOT):
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--points", action="store_true")
     parser.add_argument("--course", type=Path, metavar="DIR")
-    parser.add_argument("--kit", type=Path, metavar="DIR")
+    kit = os.environ.get("POSENC_KIT") if root == ROOT else None
+    parser.add_argument("--kit", type=Path, metavar="DIR", default=kit and Path(kit))
     parser.add_argument("--force", action="store_true", help="with --course and --kit: overwrite what differs")
     options = parser.parse_args(arguments)
 
@@ -286,6 +288,14 @@ def main(arguments=None, root=ROOT):
     if unknown:
         parser.error(f"no lab is called {unknown[0]!r}; there are {', '.join(known)}")
     chosen = [known[lab] for lab in options.labs or known]
+    for source in chosen:
+        exercises = check.of(source.parent.name) if source.parent.name in check.labs() else {}
+        asked = {f"{name}_test": exercise.points for name, exercise in exercises.items()}
+        given = dict(points(read(source, address(root))))
+        if exercises and given != asked | {"paper": check.on_paper(source.parent.name)}:
+            left.append(f"{source}: its points {given} must be those of exercises.py, ON_PAPER among them")
+    if left:
+        return tell(left)
 
     if options.points:
         for source in chosen:
