@@ -8,8 +8,7 @@ characters, in nats, as the context before them grows, whole and with attention 
     changed    the trained RoPE models: logits times ln(i + 1) / ln(L) for queries at i >= L, in the test alone; the
                rotation dropped and 60 more steps at L without it, as DroPE does, and the same steps with it
     longer     RoPE trained on windows of 8 L, as many characters a step
-    budget     a method for each place, and none, with 4 and 16 times the steps; of stick-breaking's longest runs, half
-               an hour of a core each, one
+    budget     a method for each place, and none, with 4 and 16 times the steps; one seed of stick-breaking's longest
 Writes results/additions.json. Chapter: Longer than trained.
 """
 
@@ -91,10 +90,8 @@ def trained(arm, seed):
 
 
 def longer(seed):
-    factor = SETTINGS.multiples[-1]
-    long = dataclasses.replace(
-        SETTINGS, length=factor * SETTINGS.length, batch=SETTINGS.batch // factor, multiples=(1,)
-    )
+    n = SETTINGS.multiples[-1]
+    long = dataclasses.replace(SETTINGS, length=n * SETTINGS.length, batch=SETTINGS.batch // n, multiples=(1,))
     return {"trained at 8 L": tested(train_with("rope", long, seed, device="cpu", progress=False)[0])}
 
 
@@ -125,7 +122,7 @@ def main():
         "lengths": SETTINGS.lengths,
         "predictions": PREDICTIONS,
         "methods": {
-            arm: {kind: [one[kind] for one in each] for kind in each[0]} | fewer.get(arm, {})
+            arm: {kind: [x[kind] for x in each] for kind in each[0]} | fewer.get(arm, {})
             for arm, each in losses.items()
         },
     }

@@ -16,6 +16,7 @@ from posenc.lab.experiments.plots import name_lines
 from posenc.lab.write import finish, pm, say_all, table, typeset
 
 STUDY, SURGERY = load_results("scaling"), load_results("rope_surgery")
+TEXT = load_results("train_short_test_long")
 #: The training length, and the longest context; where each bin of a window of that length ends, [bins].
 L, LONGEST = STUDY["lengths"][0], STUDY["lengths"][-1]
 PLACES = np.array(STUDY["until"])
@@ -35,7 +36,7 @@ SCHEMES = {
 }
 NAMES = {scheme: name for scheme, (name, *_) in SCHEMES.items()}
 LOOKS = {scheme: look for scheme, (_, *look) in SCHEMES.items() if look}
-TOLERANCE = load_results("train_short_test_long")["tolerance"]
+TOLERANCE = TEXT["tolerance"]
 #: Schemes that decide pair by pair and keep the neighbors.
 BY_PARTS = ("yarn", "llama3", "longrope")
 #: The rows of the verdict of the first reading.
@@ -68,7 +69,12 @@ def text(scheme, when="before", key="whole"):
 
 def rise(scheme, when="before"):
     r"""The loss in the longest context less that at L, under the same scheme: [seed]."""
-    return text(scheme, when)[:, -1] - text(scheme, when)[:, 0]
+    return risen(text(scheme, when))
+
+
+def risen(losses):
+    r"""The loss in the longest context less that at L: [seed]."""
+    return losses[:, -1] - losses[:, 0]
 
 
 def surgery_losses(kind):
@@ -100,7 +106,7 @@ def failure_figure():
 
 def check_failure():
     r"""Assert that the far keys do the harm, by their distance before their number."""
-    grid = np.array(load_results("train_short_test_long")["methods"]["rope"]["distance_and_keys"])  # [seed, keys, gaps]
+    grid = np.array(TEXT["methods"]["rope"]["distance_and_keys"])  # [seed, keys, gaps]
     distance, keys, both = (grid[:, i, j] - grid[:, 0, 0] for i, j in ((0, -1), (-1, 0), (-1, -1)))
     assert (beyond(surgery_losses("slow")[:, 0]) - beyond(CUT) > 0.2).all()
     assert (distance > 5 * keys).all() and (both > distance).all()
@@ -369,11 +375,16 @@ def verdicts():
     }
 
 
+def outcomes_of(claims):
+    r"""Claims with what became of them, in a line."""
+    return "; ".join(f"{claim}: **{outcome}**" for claim, outcome in claims)
+
+
 def predictions():
     r"""The predictions, a line of Markdown for each scheme, with what was measured and the verdicts."""
     lines = []
     for name, claims in verdicts().items():
-        words = "; ".join(f"{claim}: **{outcome}**" for claim, outcome in claims)
+        words = outcomes_of(claims)
         measured = f"rise {pm(rise(name))}, after fine-tuning {pm(rise(name, 'after'))}"
         lines.append(f"- **{NAMES[name]}.** *{STUDY['predictions'][name]}* Measured: {measured}. Verdict: {words}.")
     return Markdown("\n".join(lines))
