@@ -7,7 +7,7 @@ import numpy as np
 from posenc.chapters.scaling.facts import LONGEST, TEXT, TOLERANCE, L, exceeds, near, outcomes_of, risen, worst_verdict
 from posenc.lab.experiments import ONE_A_PLACE, judge, load_results
 from posenc.lab.titles import title
-from posenc.lab.write import pm, say, table
+from posenc.lab.write import cell, say, table
 
 ADDED = load_results("additions")
 
@@ -56,7 +56,7 @@ def added_table():
     rows, said = [], addition_verdicts()
     for name in [arm for arm in ADDED["methods"] if "," not in arm]:
         losses, cut = added(name), np.array(ADDED["methods"][name]["cut"])
-        rows.append([name, pm(losses[:, 0]), pm(risen(losses)), pm(cut[:, -1]), outcomes_of(said.get(name, ()))])
+        rows.append([name, cell(losses[:, 0]), cell(risen(losses)), cell(cut[:, -1]), outcomes_of(said.get(name, ()))])
     return table(["", f"at {L}", f"rise to {LONGEST}", f"at {LONGEST}, cut", "predicted"], rows)
 
 
@@ -65,7 +65,7 @@ def budget_table():
 
     def words(losses):
         first, rises = losses[:, 0], risen(losses)
-        return f"{pm(first)}, {pm(rises)}" if len(losses) > 1 else f"{first[0]:.2f}, {rises[0]:.2f} (one seed)"
+        return f"{cell(first)}, {cell(rises)}" if len(losses) > 1 else f"{first[0]:.2f}, {rises[0]:.2f} (one seed)"
 
     rows = [[title(method), *map(words, budgets(method).values())] for method in ONE_A_PLACE]
     return table(["", *(f"{steps:,} steps" for steps in budgets("rope"))], rows)
