@@ -120,7 +120,6 @@ def test_a_term_of_thirty_students(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert grade.main([str(handed_in), *how, "--answers", str(tmp_path / "sheets")]) == 1
     said = "".join(capsys.readouterr())
-    print(said)
     marks = moodle(tmp_path / "marks.csv")
     students = list({id(s.student): s.student for s in taken if s.student}.values())
     gradebook.write(tmp_path / "canvas.csv", "canvas", students, taken)

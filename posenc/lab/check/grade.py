@@ -25,7 +25,7 @@ import torch
 
 from posenc.lab.check import gradebook
 from posenc.lab.check.exercise import student_seed
-from posenc.lab.check.judging import describe
+from posenc.lab.check.judging import argument_names, describe
 from posenc.lab.check.registry import labs, of, on_paper
 
 
@@ -213,7 +213,8 @@ def key(arguments):
         for exercise in varied:
             case = exercise.arguments()[0]
             small = sum(value.numel() for value in case if torch.is_tensor(value)) <= 24
-            given = f"; with {case if small else describe(exercise.reference, case)}" if case else ""
+            named = ", ".join(f"{n}={x}" for n, x in zip(argument_names(exercise.reference, len(case)), case))
+            given = f"; with {named if small else describe(exercise.reference, case)}" if case else ""
             print(f"{exercise.title}{given}:\n{exercise.reference(*case)}")
     return 0
 
