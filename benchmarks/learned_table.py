@@ -1,9 +1,10 @@
 r"""What does a learned table of positions learn, and what are the rows worth that training never reached?
 
-    python benchmarks/learned_table.py               # finished seeds are kept in runs/learned_table
+    python benchmarks/learned_table.py         # an hour of one core; finished cells are kept in runs/learned_table
 
-Trains the nano model eight times as long as its preset, on windows of L = 32 characters. Losses are in nats per
-character of held-out text.
+Trains the nano model eight times as long as its preset, on windows of L = 32 characters, each way to bring position in
+at the learning rates that it does best with (see `record.train_cells`). Losses are in nats per character of held-out
+text.
     table      the trained rows 0 .. L-1 and their likeness by offset after some of the steps: the cosine of rows p and
                p + d, averaged over p, as they are and with the mean row taken away; and the length of every row, also
                of those that stand beyond L and get no gradient
@@ -22,23 +23,24 @@ Writes results/learned_table.json. Chapter: Learned positions.
 """
 
 import copy
+import dataclasses
 import itertools
 
 import record
 import torch
 from torch import nn
 from torch.nn.functional import cosine_similarity
-from tqdm import tqdm
 
 from posenc import Encoding
 from posenc.embed.learned import learned, resize
+from posenc.lab.experiments.run import HELD_BACK
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measures import held_out_windows, target_losses
+from posenc.lab.train.measures import held_out_windows, target_losses, validation
 from posenc.lab.train.tasks import load_corpus
 
-SETTINGS = settings_for("nano", steps=2400)
+SETTINGS = settings_for("nano", steps=2400, windows=240, held_back=HELD_BACK)
 LENGTH, DIM, LONGEST = SETTINGS.length, SETTINGS.dim, SETTINGS.lengths[-1]
-SEEDS = range(3)
+RATES = [(lr, own) for lr in (3e-3, 6e-3, 1.2e-2) for own in (1.0, 10.0)]  # own: a factor for what brings position in
 SNAPSHOTS = [0, 75, 150, 300, 600, 1200, SETTINGS.steps]
 SHIFTS = list(range(0, 17, 2)) + list(range(17, 32)) + list(range(32, 65, 8))
 TUNING_STEPS, TUNING_LR, TUNING_WARMUP = 60, 1e-3, 10
@@ -98,7 +100,12 @@ def likeness(rows):
     return out
 
 
-def train_table(seed):
+def at_rate(rate):
+    """The settings at a pair of RATES."""
+    return dataclasses.replace(SETTINGS, lr=rate[0], own=rate[1])
+
+
+def train_table(rate, seed):
     """A model with a table as long as the longest test, and likeness by offset on the way there."""
     tables, seen, steps = [], {}, itertools.count()
 
@@ -113,7 +120,7 @@ def train_table(seed):
         encoding.embed.register_forward_pre_hook(watch)
         return encoding
 
-    model, _ = train_with(make_encoding, SETTINGS, seed, device="cpu", progress=False)
+    model, _ = train_with(make_encoding, at_rate(rate), seed, device="cpu", progress=False)
     watch(model.embed)  # after the last step
     model.embed._forward_pre_hooks.clear()
     trained = model.embed.table.detach()
@@ -162,52 +169,63 @@ def stretched(table_model, sinusoid, windows, seed):
     return values
 
 
-def of_injected(model, history, windows):
-    """Loss at the training length, the training loss in a hundred parts, and how many parameters there are."""
+MAKERS = {
+    "nope": "nope",
+    "sinusoidal": "sinusoidal",
+    "add": lambda layer: learned(LENGTH, DIM),
+    "concat": lambda layer: Encoding(embed=Concatenate(LENGTH, DIM, DIM)),
+    "concat_narrow": lambda layer: Encoding(embed=Concatenate(LENGTH, DIM, NARROW)),
+    "layer_qk": lambda layer: learned(LENGTH, DIM, embed_at="layer_qk"),
+    "layer_qkv": lambda layer: learned(LENGTH, DIM, embed_at="layer_qkv"),
+}
+
+
+def measure_injected(arm, rate, seed):
+    """One way to bring position in: its validation loss, and what the results hold of it."""
+    windows = held_out_windows(load_corpus().held_out, SETTINGS)
+    model, history = train_with(MAKERS[arm], at_rate(rate), seed, device="cpu", progress=False)
     return {
-        "loss": context_losses(model, windows, [LENGTH])[0],
+        "validation": validation(model, "text", SETTINGS),
+        "scores": {"loss": context_losses(model, windows, [LENGTH])[0]},
         "curve": torch.tensor(history["loss"]).unflatten(0, (100, -1)).mean(1).tolist(),
         "parameters": sum(p.numel() for p in model.parameters()),
     }
 
 
-def injected(seed, windows):
-    """`of_injected` for each way to bring a table in."""
-    makers = {
-        "nope": "nope",
-        "add": lambda layer: learned(LENGTH, DIM),
-        "concat": lambda layer: Encoding(embed=Concatenate(LENGTH, DIM, DIM)),
-        "concat_narrow": lambda layer: Encoding(embed=Concatenate(LENGTH, DIM, NARROW)),
-        "layer_qk": lambda layer: learned(LENGTH, DIM, embed_at="layer_qk"),
-        "layer_qkv": lambda layer: learned(LENGTH, DIM, embed_at="layer_qkv"),
-    }
-    trained = {arm: train_with(make, SETTINGS, seed, device="cpu", progress=False) for arm, make in makers.items()}
-    return {arm: of_injected(*each, windows) for arm, each in trained.items()}
-
-
-def measure(seed):
+def measure_table(rate, sine_rate, seed):
     windows = held_out_windows(load_corpus().held_out, SETTINGS)
-    table_model, values = train_table(seed)
-    sinusoid, history = train_with("sinusoidal", SETTINGS, seed, device="cpu", progress=False)
+    table_model, values = train_table(rate, seed)
+    sinusoid, _ = train_with("sinusoidal", at_rate(sine_rate), seed, device="cpu", progress=False)
     models = {"learned": table_model, "sinusoidal": sinusoid}
     values["moved"] = {name: moved_losses(model, windows) for name, model in models.items()}
     values["by_place"] = {
         name: target_losses(model, windows).mean(0).unflatten(0, (-1, LENGTH // 2)).mean(1).tolist()
         for name, model in models.items()
     }
-    values["stretched"] = stretched(table_model, sinusoid, windows, seed)
-    values["injected"] = injected(seed, windows) | {"sinusoidal": of_injected(sinusoid, history, windows)}
-    return values
+    return values | {"stretched": stretched(table_model, sinusoid, windows, seed)}
 
 
 def main():
     results = record.begun(__doc__, "learned_table", "nano", SETTINGS)
-    cells = [record.kept(f"learned_table/{seed}", measure, seed) for seed in tqdm(SEEDS)]
+    shared = [rate for rate in RATES if rate[1] == 1]  # where there is nothing that learns position
+    plain, tables = (("nope",), ("sinusoidal",)), [(arm,) for arm in INJECTED if arm not in ("nope", "sinusoidal")]
+    cells = record.train_cells(plain, shared, measure_injected, "learned_table")
+    cells |= record.train_cells(tables, RATES, measure_injected, "learned_table")
+    rates = {arm: record.chosen_rate(cells, (arm,), shared if (arm,) in plain else RATES) for arm in INJECTED}
+    todo = [(rates["add"], rates["sinusoidal"], seed) for seed in record.SEEDS]
+    studied = list(record.in_turn(todo, measure_table, "learned_table/table", "the table").items())
+    studied = [values for _, values in sorted(studied, key=lambda item: item[0][-1])]
+
+    def injected(arm, seed):
+        cell = cells[arm, rates[arm], seed]
+        return {"loss": cell["scores"]["loss"]} | {key: cell[key] for key in ("curve", "parameters")}
+
+    tried = {arm: shared if (arm,) in plain else RATES for arm in INJECTED}
     results |= {
         "question": __doc__.split("\n")[0],
         "definition": __doc__.split("\n\n", 2)[2],
         "prediction": PREDICTIONS,
-        "seeds": list(SEEDS),
+        "seeds": list(record.SEEDS),
         "unit": "nats per character",
         "length": LENGTH,
         "lengths": SETTINGS.lengths,
@@ -215,8 +233,17 @@ def main():
         "shifts": SHIFTS,
         "tuning_steps": TUNING_STEPS,
         "arms": INJECTED,
+        "choice": {arm: {"lr": lr, "own": own} for arm, (lr, own) in rates.items()},
+        "validation": {
+            arm: {
+                f"{lr:g}, own x {own:g}": [cells[arm, (lr, own), s]["validation"] for s in record.CHOOSING]
+                for lr, own in tried[arm]
+            }
+            for arm in INJECTED
+        },
         "lanes": {"concat": DIM, "concat_narrow": NARROW},
-        **{key: [cell[key] for cell in cells] for key in cells[0]},
+        **{key: [cell[key] for cell in studied] for key in studied[0]},
+        "injected": [{arm: injected(arm, seed) for arm in INJECTED} for seed in record.SEEDS],
     }
     record.write(results)
 

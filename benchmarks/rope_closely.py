@@ -1,8 +1,9 @@
 r"""Partial rotary, p-RoPE and xPos, trained; what each lane pair of a trained RoPE model does; low precision.
 
-    python benchmarks/rope_closely.py            # four minutes; finished parts are kept in runs/rope_closely
+    python benchmarks/rope_closely.py            # minutes; finished parts are kept in runs/rope_closely
 
-Writes results/rope_closely.json. Chapter: RoPE, looked at closely.
+The forms are small models, each at the learning rate that it does best with (see `record.train_cells`); lanes and
+precision are those of the text study's RoPE. Writes results/rope_closely.json. Chapter: RoPE, looked at closely.
 """
 
 import dataclasses
@@ -13,16 +14,17 @@ import torch
 from posenc import Encoding
 from posenc.chapters.rope_closely.figures import ROUNDED, turn_rounded
 from posenc.lab.experiments import load_results
+from posenc.lab.experiments.run import HELD_BACK
 from posenc.lab.train import settings_for, train_with
-from posenc.lab.train.measures import head_scores, held_out_windows
+from posenc.lab.train.measures import head_scores, held_out_windows, validation
 from posenc.lab.train.tasks import load_corpus
 from posenc.rotate.rope import inv_freq, rope, rotate, xpos
 
-SETTINGS = settings_for("study")
+SETTINGS = record.chosen("rope")
 D = SETTINGS.dim // SETTINGS.num_heads
-SEEDS = range(3)
 SHIFTS = [0, 128, 256, 512, 2048, 8192, 32_768]
-NANO = settings_for("nano")  # the arms are trained at this: length 32, 6 pairs a head
+RATES = (3e-3, 6e-3, 1.2e-2, 2.4e-2)
+NANO = settings_for("nano", windows=960, held_back=HELD_BACK)  # the arms are trained at this: 6 pairs a head
 SIZE = NANO.dim // NANO.num_heads
 ARMS = {
     "rope": ("RoPE, all 6 pairs", lambda layer: rope(SIZE)),
@@ -128,7 +130,7 @@ def measure_lanes(seed):
     """What a trained RoPE model's pairs do, and what rounding does to it."""
     corpus = load_corpus()
     model, _ = train_with("rope", SETTINGS, seed, device="cpu", progress=False)
-    windows = held_out_windows(corpus.held_out, SETTINGS)[::3]
+    windows = held_out_windows(corpus.held_out, SETTINGS)[::4]
     if seed == 0:
         own, frozen = head_scores(model, SETTINGS)["heads"], load_results("rope_heads")["heads"]
         off = max(abs(a - b) for x, y in zip(own, frozen) for a, b in zip(x["cos"] + x["sin"], y["cos"] + y["sin"]))
@@ -141,28 +143,30 @@ def measure_lanes(seed):
     }
 
 
-def measure_arms(seed):
-    """The loss at each context length of each arm."""
-    windows, losses = held_out_windows(load_corpus().held_out, NANO), {}
-    for name, (_, make_encoding) in ARMS.items():
-        model, _ = train_with(make_encoding, NANO, seed, device="cpu", progress=False)
-        losses[name] = [record.target_loss(model, windows, NANO, length) for length in NANO.lengths]
-    return losses
+def measure_arm(name, rate, seed):
+    """The loss at each context length of an arm."""
+    settings = dataclasses.replace(NANO, lr=rate)
+    model, _ = train_with(ARMS[name][1], settings, seed, device="cpu", progress=False)
+    windows = held_out_windows(load_corpus().held_out, NANO)
+    losses = {str(length): record.target_loss(model, windows, NANO, length) for length in NANO.lengths}
+    return {"validation": validation(model, "text", NANO), "scores": losses}
 
 
 def main():
     results = record.begun(__doc__, "rope_closely", "study", SETTINGS)
-    lanes = [record.kept(f"rope_closely/lanes-{seed}", measure_lanes, seed) for seed in SEEDS]
-    arms = [record.kept(f"rope_closely/arms-{seed}", measure_arms, seed) for seed in SEEDS]
+    lanes = [record.kept(f"rope_closely/lanes-{seed}", measure_lanes, seed) for seed in record.SEEDS]
+    cells = record.train_cells([(name,) for name in ARMS], RATES, measure_arm, "rope_closely/arms")
+    arms = {name: record.arm_results(cells, (name,), RATES) for name in ARMS}
     results |= {
-        "seeds": list(SEEDS),
+        "seeds": list(record.SEEDS),
         "arm_settings": dataclasses.asdict(NANO),
         "lengths": NANO.lengths,
         "unit": "nats per character",
         "tolerance": TOLERANCE,
         "predictions": [dict(zip(("arm", "at", "claim", "why"), row)) for row in PREDICTIONS],
         "arms": {name: words for name, (words, _) in ARMS.items()},
-        "losses": {name: [cell[name] for cell in arms] for name in ARMS},
+        "rates": {name: {key: found[key] for key in ("rate", "validation")} for name, found in arms.items()},
+        "losses": {name: [list(row) for row in zip(*found["scores"].values())] for name, found in arms.items()},
         "lanes": {kind: [cell["lanes"][kind] for cell in lanes] for kind in lanes[0]["lanes"]},
         "shifts": SHIFTS,
         "shifted": {where: [cell["shifted"][where] for cell in lanes] for where in ROUNDED},
@@ -170,7 +174,7 @@ def main():
         "precision change?",
         "energy_definition": " ".join(lane_energy.__doc__.split("\n\n")[1].split()),
         "heads": lanes[0]["heads"],
-        "heads_seed": SEEDS[0],
+        "heads_seed": record.SEEDS[0],
     }
     record.write(results)
 

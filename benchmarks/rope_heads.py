@@ -9,12 +9,12 @@ import inspect
 
 import record
 
-from posenc.lab.train import settings_for, train_with
+from posenc.lab.train import train_with
 from posenc.lab.train.measures import head_scores
 
 
 def main():
-    settings = settings_for("study")
+    settings = record.chosen("rope")
     facts = record.begun(__doc__, "rope_heads", "study", settings)
     model, _ = train_with("rope", settings, 0, device="cpu")
     about = {"seed": 0, "definition": inspect.cleandoc(head_scores.__doc__)}
