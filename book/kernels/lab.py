@@ -40,7 +40,7 @@ try:
 
     have_triton = True
 except ImportError:  # Triton comes for Linux only
-    from posenc.chapters.kernels.exercises import without_triton as triton
+    from posenc.chapters.kernels.launch import without_triton as triton
 
     tl, have_triton = triton, False
 

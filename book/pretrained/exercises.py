@@ -72,8 +72,13 @@ EXERCISES = {
             "base^(2i/D) tokens turn a pair by one radian; once around takes 2 pi times as many": "2 * math.pi * -> ",
             "the exponent runs from 0 to 2: pair i has base^(2i/D)": "/ dim) -> / (dim / 2))",
             "slowest first: pair 0 is the fastest": "return wavelengths -> return wavelengths.flip(0)",
-            "pairs that came around halfway count as slow, too": "> trained -> > 2 * trained",
+            "slow is what never came full circle: halfway is not enough": "> trained -> > 2 * trained",
         },
+        variants=(
+            ("the context is given in blocks of 16 tokens", lambda f, base, dim, many: f(base, dim, 16 * many)),
+            ("dim counts pairs", lambda f, base, pairs, trained: f(base, 2 * pairs, trained)),
+            ("the numbers of these pairs, in a tensor", lambda f, *case: f(*case).nonzero().flatten()),
+        ),
     ),
     "shares": Exercise(
         title="Exercise 2, shares",
@@ -109,6 +114,11 @@ EXERCISES = {
             "the first keys are lost": " | (at < first) -> ",
             "one key too many stays": "at < first -> at <= first",
         },
+        variants=(
+            ("True where a key is hidden", lambda f, *case: ~f(*case)),
+            ("a row for each key, a column for each query", lambda f, *case: f(*case).mT),
+            ("as a bias: 0 where a key is seen, -inf elsewhere", lambda f, *case: f(*case).double().log()),
+        ),
     ),
     "last_loss": Exercise(
         title="Exercise 4, last_loss",
