@@ -46,7 +46,7 @@ SHIFTS = list(range(0, 17, 2)) + list(range(17, 32)) + list(range(32, 65, 8))
 TUNING_STEPS, TUNING_LR, TUNING_WARMUP = 60, 1e-3, 10
 NARROW = 16
 CUT = {"whole": "cut", "tuned": "tuned_cut"}
-# Written before the run.
+# Written before the first run, of three seeds at one rate for all.
 PREDICTIONS = {
     "volume": "A sinusoid as quiet as a tenth of the embeddings leaves the model at NoPE. A table starts quieter "
     "still (std 0.02), but its rows grow: it ends below NoPE by more than 0.2 nats, and its rows at least five times "
@@ -211,7 +211,8 @@ def main():
     plain, tables = (("nope",), ("sinusoidal",)), [(arm,) for arm in INJECTED if arm not in ("nope", "sinusoidal")]
     cells = record.train_cells(plain, shared, measure_injected, "learned_table")
     cells |= record.train_cells(tables, RATES, measure_injected, "learned_table")
-    rates = {arm: record.chosen_rate(cells, (arm,), shared if (arm,) in plain else RATES) for arm in INJECTED}
+    all_rates = {arm: shared if (arm,) in plain else RATES for arm in INJECTED}
+    rates = {arm: record.chosen_rate(cells, (arm,), tried) for arm, tried in all_rates.items()}
     todo = [(rates["add"], rates["sinusoidal"], seed) for seed in record.SEEDS]
     studied = list(record.in_turn(todo, measure_table, "learned_table/table", "the table").items())
     studied = [values for _, values in sorted(studied, key=lambda item: item[0][-1])]
@@ -220,7 +221,9 @@ def main():
         cell = cells[arm, rates[arm], seed]
         return {"loss": cell["scores"]["loss"]} | {key: cell[key] for key in ("curve", "parameters")}
 
-    tried = {arm: shared if (arm,) in plain else RATES for arm in INJECTED}
+    def scores(arm, rate):
+        return [cells[arm, rate, seed]["validation"] for seed in record.CHOOSING]
+
     results |= {
         "question": __doc__.split("\n")[0],
         "definition": __doc__.split("\n\n", 2)[2],
@@ -233,13 +236,10 @@ def main():
         "shifts": SHIFTS,
         "tuning_steps": TUNING_STEPS,
         "arms": INJECTED,
-        "choice": {arm: {"lr": lr, "own": own} for arm, (lr, own) in rates.items()},
-        "validation": {
-            arm: {
-                f"{lr:g}, own x {own:g}": [cells[arm, (lr, own), s]["validation"] for s in record.CHOOSING]
-                for lr, own in tried[arm]
-            }
-            for arm in INJECTED
+        "rates": {
+            arm: {"lr": rates[arm][0], "own": rates[arm][1]}
+            | {"validation": {f"{lr:g}, own {own:g}": scores(arm, (lr, own)) for lr, own in tried}}
+            for arm, tried in all_rates.items()
         },
         "lanes": {"concat": DIM, "concat_narrow": NARROW},
         **{key: [cell[key] for cell in studied] for key in studied[0]},

@@ -269,8 +269,9 @@ def files_table():
         arms, seeds, settings = result.get("methods", {}), result.get("seeds", ()), result["settings"]
         counts = sorted({len(arm.get("seeds", seeds)) for arm in arms.values() if seeds}) or [len(seeds) or "–"]
         counts = [1] if "seed" in result else counts
-        rates = "one for all" if "lr" in settings and name not in UNTRAINED else "–"
-        rates = "chosen" if "choice" in result else "chosen by two of these seeds" if "rates" in result else rates
+        rates = "one for all" if "lr" in settings else "–"
+        rates = "chosen" if "choice" in result or "held_back" in settings else rates
+        rates = "chosen by two of these seeds" if "rates" in result else "–" if name in UNTRAINED else rates
         if other := re.search(r"--rates results/rates_(\w+)\.json", result["command"]):
             rates += f" on {other[1]}" * (other[1] != name)
         text = result.get("unit", "").startswith("nats")
