@@ -44,7 +44,7 @@ UNTIL = [int(part[-1]) for part in torch.arange(SETTINGS["text"].lengths[-1]).te
 FINE_TUNING = {"steps": 60, "tokens a step": 1024, "lr": 1e-3}
 NEW_BASE = 1e6  # Code Llama's
 
-# Written before the first run, of three seeds at one rate. The change meant is that of the loss on the targets from L to 8L.
+# Written before the first run, of three seeds at one rate. The change meant is the loss on the targets at 8L less L's.
 PREDICTIONS = {
     "plain": "Before: rises most. After: fine-tuning sees the new angles, so most of the rise goes.",
     "linear": "Before: no angle is new, but neighbors stand at an eighth of a token, which is new too: rises, less "
