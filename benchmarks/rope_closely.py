@@ -33,8 +33,8 @@ ARMS = {
     "squeezed33": ("the ladder squeezed into 2 pairs", lambda layer: rope(SIZE, rotary_dim=4)),
     "xpos": ("xPos, B = 16", lambda layer: xpos(SIZE, scale_base=NANO.length / 2)),
 }
-# Written before the first run, of three seeds at one rate. Each is on the change from RoPE, seed by seed: in the loss at
-# the training length ("short"), or at eight times that ("long"). A change counts beyond the tolerance.
+# Written before the first run, of three seeds at one rate. Each is on the change from RoPE, by seed: in the loss at the
+# training length ("short"), or at eight times that ("long"). A change counts beyond the tolerance.
 TOLERANCE = 0.05
 PREDICTIONS = [
     ("p67", "short", "holds", "Four pairs still hold wavelengths far beyond the window."),
