@@ -217,7 +217,7 @@ def test_what_it_raises_is_a_finding():
 
 #: words of an error: what is given besides a right model, or in its place.
 BAD = {
-    "subject='llama' must be a model": {"subject": "llama"}, "call=None.*Small": {"subject": Small(None)},
+    "subject='llama' must be a model": {"subject": "llama"}, "subject=Small must be a causal": {"subject": Small(None)},
     "call=3 must be a function": {"call": 3}, "length=4 must be at least 16": {"length": 4},
     "tolerance=0 must be greater": {"tolerance": 0},
     "questions=3 must be a list": {"questions": 3}, "questions='step'.*'steps'": {"questions": ["step"]},

@@ -168,8 +168,10 @@ def model(
     for question in questions or ():
         check_choice("questions", question, MODEL_QUESTIONS)
     s, findings, modes = Subject(subject, call, length, tolerance), [], [(m, m.training) for m in subject.modules()]
-    if call is None and not {"attention_mask", "past_key_values"} <= {*s.names}:
-        raise ValueError(f"call=None: {type(subject).__name__} is not called as models of transformers are; say how")
+    reads = getattr(getattr(subject, "config", None), "is_encoder_decoder", False)  # in an encoder
+    if call is None and (reads or not {"attention_mask", "past_key_values"} <= {*s.names}):
+        causal = "a causal model that takes attention_mask and past_key_values, without an encoder"
+        raise ValueError(f"subject={type(subject).__name__} must be {causal}; call=... says how another one is called")
     try:
         subject.eval()
         with torch.no_grad():
