@@ -7,13 +7,13 @@ precision are those of the text study's RoPE. Writes results/rope_closely.json. 
 """
 
 import dataclasses
+import inspect
 
 import record
 import torch
 
 from posenc import Encoding
 from posenc.chapters.rope_closely.figures import ROUNDED, turn_rounded
-from posenc.lab.experiments import load_results
 from posenc.lab.experiments.run import HELD_BACK
 from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measures import head_scores, held_out_windows, validation
@@ -131,15 +131,13 @@ def measure_lanes(seed):
     corpus = load_corpus()
     model, _ = train_with("rope", SETTINGS, seed, device="cpu", progress=False)
     windows = held_out_windows(corpus.held_out, SETTINGS)[::4]
-    if seed == 0:
-        own, frozen = head_scores(model, SETTINGS)["heads"], load_results("rope_heads")["heads"]
-        off = max(abs(a - b) for x, y in zip(own, frozen) for a, b in zip(x["cos"] + x["sin"], y["cos"] + y["sin"]))
-        if off > 0.01:
-            raise RuntimeError(f"seed 0 must be the model of results/rope_heads.json, but its heads differ by {off}")
+    scores = head_scores(model, SETTINGS)
+    energies = lane_energy(model, corpus.held_out)
     return {
         "lanes": {"trained": loss(model, windows)} | lane_losses(model, windows),
         "shifted": shifted_losses(model, windows),
-        "heads": lane_energy(model, corpus.held_out),
+        "heads": [score | energy for score, energy in zip(scores["heads"], energies)],
+        "inv_freq": scores["inv_freq"],
     }
 
 
@@ -174,6 +172,8 @@ def main():
         "precision change?",
         "energy_definition": " ".join(lane_energy.__doc__.split("\n\n")[1].split()),
         "heads": lanes[0]["heads"],
+        "inv_freq": lanes[0]["inv_freq"],
+        "scores_definition": inspect.cleandoc(head_scores.__doc__),
         "heads_seed": record.SEEDS[0],
     }
     record.write(results)

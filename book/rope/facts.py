@@ -21,7 +21,7 @@ from posenc.lab.write import finish, say_all, vector
 
 #: The head that the chapter draws: layer and number.
 DRAWN_HEAD = (1, 0)
-HEADS = load_results("rope_heads")
+HEADS = load_results("rope_closely")
 L = HEADS["settings"]["length"]
 SPEEDS = torch.tensor(HEADS["inv_freq"], dtype=torch.float64)
 #: Which of the study model's pairs did not finish a turn in training: [pairs].

@@ -131,7 +131,7 @@ rotation_invariance = explorable(
 )
 
 
-TRAINED = load_results("rope_heads")
+TRAINED = load_results("rope_closely")
 SHOWN = 160  # distances that are drawn: two and a half times the training length, and wide enough for a phone
 PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 88, 96, 104, 112, 121, 128, 136, 144, 152, 159]
 

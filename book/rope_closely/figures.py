@@ -111,11 +111,11 @@ def _trained():
 
     curves: [HEADS, PAIRS, WINDOW], the mean part of each pair in the score at every distance within the window.
     """
-    used, heads = load_results("rope_closely")["heads"], load_results("rope_heads")
-    energy, position = (torch.tensor([h[key] for h in used], dtype=torch.float64) for key in ("energy", "position"))
-    angles = torch.arange(WINDOW)[:, None] * torch.tensor(heads["inv_freq"], dtype=torch.float64)
-    cos, sin = (torch.tensor([h[k] for h in heads["heads"]], dtype=torch.float64)[..., None] for k in ("cos", "sin"))
-    return energy, position, angles.cos().T * cos + angles.sin().T * sin
+    found = load_results("rope_closely")
+    keys = ("energy", "position", "cos", "sin")
+    energy, position, cos, sin = (torch.tensor([h[key] for h in found["heads"]], dtype=torch.float64) for key in keys)
+    angles = torch.arange(WINDOW) * torch.tensor(found["inv_freq"], dtype=torch.float64)[:, None]
+    return energy, position, angles.cos() * cos[..., None] + angles.sin() * sin[..., None]
 
 
 def _lanes(head, pair):
