@@ -135,6 +135,8 @@ def surgery_numbers():
     assert [a, b] == [pairs - slow_pairs, pairs - slow_pairs + 1]  # the fastest two open pairs
     assert abs(slow[idle]) < 0.05 and slow[slow_pairs] > 0.9
     assert fast[a] < 0.5 < 0.8 < fast[a + 1]
+    ends = [np.diff(-beyond(surgery_losses(kind)), axis=1) for kind in ("slow", "fast")]  # [seed, pair]
+    assert (ends[0][:, ::-1].argmax(1) == a).all() and (ends[1].argmax(1) == a).all()  # with every seed
     shares = dict(zip(("idle_mended", "b_mended", "a_mended"), slow[idle:]))
     shares |= dict(zip(("fast_mended", "fast_a", "fast_b"), fast[a:])) | {"all_mended": slow[-1]}
     shares |= dict(zip(("turned_a", "turned_b", "turned_idle"), turned[a:]))
