@@ -20,7 +20,7 @@ from posenc.lab.check import find
 pytestmark = pytest.mark.weekly
 
 CONSTRAINTS = ROOT / "tests" / "colab-constraints.txt"
-PACKAGES = ("ipykernel", "ipython", "ipywidgets", "matplotlib", "numpy", "plotly", "tqdm")
+PACKAGES = ("ipykernel", "ipython", "ipywidgets", "matplotlib", "numpy", "plotly", "tqdm", "transformers")
 KEPT = ROOT / ".venv-colab"
 PYTHON = KEPT / "bin" / "python"
 # Without a kernel: what is printed is at hand, and no message can be lost.
@@ -55,15 +55,16 @@ def installed():
 
 def link(names, site, held):
     """Lend packages of this Python, with what they require and is not held, to another: torch is too big for twice."""
-    seen, waiting = set(held), list(names)
+    seen, waiting = set(), [Requirement(name) for name in names]
     while waiting:
-        name = canonicalize_name(waiting.pop())
-        if name in seen:
+        wanted = waiting.pop()
+        if canonicalize_name(wanted.name) in held or str(wanted) in seen:
             continue
-        seen.add(name)
-        package = importlib.metadata.distribution(name)
-        requirements = [Requirement(line) for line in package.requires or []]
-        waiting += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+        seen.add(str(wanted))
+        package, extras = importlib.metadata.distribution(wanted.name), ("", *wanted.extras)
+        for required in map(Requirement, package.requires or []):
+            if required.marker is None or any(required.marker.evaluate({"extra": extra}) for extra in extras):
+                waiting.append(required)
         for top in {file.parts[0] for file in package.files} - {"..", "__pycache__"}:
             if not (site / top).exists():
                 (site / top).symlink_to(package.locate_file(top))
@@ -87,8 +88,8 @@ def colab():
     if not stamp.exists():
         shutil.rmtree(KEPT, ignore_errors=True)
         command(sys.executable, "-m", "venv", KEPT)
-        command(PYTHON, "-m", "pip", "uninstall", "--yes", "--quiet", "setuptools")  # torch brings the one it needs
         command(PYTHON, "-m", "pip", "install", "--quiet", "--constraint", CONSTRAINTS, *PACKAGES)
+        command(PYTHON, "-m", "pip", "uninstall", "--yes", "--quiet", "setuptools")  # torch brings the one it needs
         site = command(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
         link(["torch", "triton"] if sys.platform == "linux" else ["torch"], KEPT / site, installed())
         stamp.touch()
