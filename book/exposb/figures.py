@@ -141,6 +141,7 @@ def _ladder(which, pairs, pair):
     strong = dict(opacity=[1 if n == at else 0.45 for n in range(pairs)])
     below = "part of a score that turns with m + n" if which == LANES else "nothing turns with m + n"
     data = [
+        dots("lanes, unfiltered", lane, torch.ones(head_dim), "gray", 5 if pairs < 16 else 3, marker=dict(opacity=0.5)),
         line("the bump", fine, 0.8 + 0.4 * torch.exp(-((fine - 1 / 4) ** 2) / (2 * (1 / 8) ** 2)), "gray", 1, "dot"),
         upright("this pair", middle[at], 0.77, 1.29, "ink", 1.5, "dot"),
         path("the two lanes of a pair", *joined, "gray", 2, **named),
@@ -189,11 +190,11 @@ ladder = explorable(
     _ladder,
     id="exposb.ladder",
     title="The filter over the ladder of frequencies",
-    alt="Above, the factor on each lane from the fastest pair to the slowest, the two lanes of a pair joined: a bump "
-    "around a quarter of the lanes. Lane by lane the joined ends stand at different heights on the slopes of the "
-    "bump, by the red mark of the chosen pair; pair by pair they are level. Below, a bar for each pair: how much "
-    "of its score turns with the sum of the positions. Bars stand on the slopes and have opposite signs on its "
-    "two sides; pair by pair there are none. A dotted line, the chosen pair, can be dragged.",
+    alt="Above, gray dots for the lanes as they are, and the factor on each from the fastest pair to the slowest, the "
+    "two lanes of a pair joined: a bump around a quarter of the lanes. Lane by lane the joined ends stand at different "
+    "heights on the slopes of the bump, by the red mark of the chosen pair; pair by pair they are level. Below, a bar "
+    "for each pair: how much of its score turns with the sum of the positions. Bars stand on the slopes and have "
+    "opposite signs on its two sides; pair by pair there are none. A dotted line, the chosen pair, can be dragged.",
     readout="turns in {wave} tokens · factors {even:.2f}, {odd:.2f} · turns with m + n: {turning}",
     handles={"this pair": "pair"},
     which=slider([LANES, PAIRS], label="filter"),
