@@ -5,7 +5,8 @@ import numpy as np
 import torch
 from matplotlib.patches import Rectangle
 
-from posenc.lab.experiments import load_results
+from posenc.chapters.practice import figures
+from posenc.lab.experiments import judge, load_results
 from posenc.lab.explore import COLORS
 from posenc.lab.train import build, settings_for
 from posenc.lab.write import finish, pm, stirred, table
@@ -42,15 +43,18 @@ def costs(method: str, kind: str, key: str) -> np.ndarray:
 
 
 def numbers() -> dict[str, str]:
-    r"""What restarted ids cost ALiBi and the sinusoid beyond ids off against a cache, and what ids by index cost."""
-    swaps = []
-    for method in ("alibi", "sinusoidal"):
-        cached = np.maximum(*(costs(method, "decoding", key) for key in ("begun anew", "always 0")))
-        swaps += [*(costs(method, "packing", "ids only") - cached)]
-    assert min(swaps) > 0, swaps
+    r"""What ids by index cost, and what RoPE pays for the needle's ids dealt out at random."""
+    for method in ("rope", "alibi"):  # the order that the text tells
+        cached = np.minimum(*(costs(method, "decoding", key) for key in ("begun anew", "always 0")))
+        restarted, pads = costs(method, "packing", "ids only"), costs(method, "padding", "ids only")
+        assert (cached > restarted).all() and (restarted > 2 * pads).all()
+    most = [np.array(figures.added(method, figures.NEW, 32)) for method in ("kerple", "rse", "fire", "alibi", "rope")]
+    assert all((paid > most[-1]).all() for paid in most[:-1])
+    shuffled = [100 * (one["shuffled"] - one["right"]) for one in FROZEN["needle"]["rope"]]
+    assert judge(shuffled, 0.0, "rises") == "came true"
     strict = {METHODS[m].title: costs(m, "padding", "mask only") for m in ("sinusoidal", "learned", "fire")}
     words = ", ".join(f"{cost.mean():.3f} ± {cost.std(ddof=1):.3f} ({title})" for title, cost in strict.items())
-    return {"swap_low": f"{min(swaps):.2f}", "swap_high": f"{max(swaps):.2f}", "padding_strict": words}
+    return {"padding_strict": words, "shuffled_rope": pm(shuffled, 1)}
 
 
 def differences_table(models, batch, text, ways: dict[str, dict], forgives: set[str]):
