@@ -10,7 +10,7 @@ cutoff.
 
 Schemes: the same trained models, tested at L, 2L, 4L and 8L with the frequencies that each scheme gives for that
 length, "before" without any training and "after" a short fine-tuning at that length, which plain RoPE gets too. Loss
-on the same target characters at every length, whole and with attention cut to L keys; loss by position at the longest;
+on the same target characters at every length, whole and with attention cut to L keys;
 "price", the loss at L of what the scheme makes for 8L. The same for models trained on the needle task: errors by
 distance at 8L.
 
@@ -130,7 +130,6 @@ def measure_text(seed):
                 cell[when]["whole"].append(record.target_loss(one, windows, s, length))
                 cell[when]["cut"].append(record.target_loss(one, windows, s, length, cut=s.length))
         for when, one in models.items():  # of the longest length
-            cell[when]["by_position"] = by_position(one, windows)
             follows = scheme in ("dynamic_ntk", "longrope")  # the length: at L these are plain
             at_length = rope(HEAD_DIM["text"]) if follows else one.blocks[0].attention.encoding
             cell[when]["price"] = record.target_loss(record.with_encoding(one, at_length), windows, s, s.length)
@@ -192,14 +191,13 @@ def schemes(results):
         record.kept(f"scaling/needle-{seed}", measure_needle, seed, needle_factors(cell))
         for seed, cell in zip(SEEDS, text)
     ]
-    kept = ("whole", "cut", "by_position", "price")
+    kept = ("whole", "cut", "price")
     return results | {
         "seeds": list(SEEDS),
         "unit": "nats per character",
         "definition": __doc__.split("\n\n")[3],
         "predictions": PREDICTIONS,
         "lengths": s.lengths,
-        "until": UNTIL,
         "fine_tuning": FINE_TUNING,
         "distances": needle_distances(SETTINGS["needle"]),
         "needle_cut": [cell["plain"]["cut"] for cell in needle],  # [seed][distance], plain RoPE with attention cut

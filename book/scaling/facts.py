@@ -19,7 +19,7 @@ STUDY, SURGERY = load_results("scaling"), load_results("rope_surgery")
 TEXT = load_results("train_short_test_long")
 #: The training length, and the longest context; where each bin of a window of that length ends, [bins].
 L, LONGEST = STUDY["lengths"][0], STUDY["lengths"][-1]
-PLACES = np.array(STUDY["until"])
+PLACES = np.array(SURGERY["until"])
 #: The study model's frequencies: [pairs].
 OURS = rope.inv_freq(2 * (len(SURGERY["cutoffs"]) - 1), dtype=torch.float64)
 #: Of each scheme its name in tables and legends; and color, marker and line. At each length dynamic NTK is NTK.
@@ -63,7 +63,7 @@ def numbers():
 
 
 def text(scheme, when="before", key="whole"):
-    r"""A scheme's losses on text: [seed, length], [seed, bin] for "by_position", [seed] for "price"."""
+    r"""A scheme's losses on text: [seed, length], [seed] for "price"."""
     return np.array(STUDY["schemes"][scheme]["text"][when][key])
 
 
