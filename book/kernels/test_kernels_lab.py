@@ -14,7 +14,7 @@ from lab_runs import errors, labs, printed, private, run_here
 
 import posenc
 from posenc.chapters.kernels import exercises as kernels
-from posenc.chapters.kernels.launch import NO_TRITON
+from posenc.chapters.kernels import launch
 from posenc.lab.check import submission
 
 LAB = labs.read(private("kernels/lab.py"), labs.address())
@@ -108,7 +108,7 @@ def test_lab_runs_through_where_there_is_no_triton(monkeypatch):
     ran = run_here(LAB)
     assert not [name for name in errors(ran) if not name.endswith("_test")]
     assert printed(ran).count("There is no Triton on this system") == 1
-    assert printed(ran).count(NO_TRITON[:-1]) == len(KERNELS)
+    assert printed(ran).count(launch.NO_TRITON[:-1]) == len(KERNELS)
     assert not errors(run_here(UNDONE))
 
 

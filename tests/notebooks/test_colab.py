@@ -62,9 +62,8 @@ def link(names, site, held):
             continue
         seen.add(str(wanted))
         package, extras = importlib.metadata.distribution(wanted.name), ("", *wanted.extras)
-        for required in map(Requirement, package.requires or []):
-            if required.marker is None or any(required.marker.evaluate({"extra": extra}) for extra in extras):
-                waiting.append(required)
+        requirements = map(Requirement, package.requires or [])
+        waiting += [r for r in requirements if not r.marker or any(r.marker.evaluate({"extra": e}) for e in extras)]
         for top in {file.parts[0] for file in package.files} - {"..", "__pycache__"}:
             if not (site / top).exists():
                 (site / top).symlink_to(package.locate_file(top))
