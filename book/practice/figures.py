@@ -140,7 +140,7 @@ def _wrong_ids(which, off):
         dots("each seed", *zip(*seeds), "ink", 6, "circle-open", hover="one seed: %{x:.3f} nats"),
         upright("off by", paid[most], -0.6, len(methods) - 0.4, "ink", 1.5, "dot"),
     ]
-    titles = [METHODS[method].title for method in methods]
+    titles = [METHODS[method].title.removeprefix("Softmax with a ") for method in methods]
     layout = dict(
         height=460,
         xaxis=axis(-0.08 * top, 1.05 * top, "added to the loss, nats"),
