@@ -153,7 +153,7 @@ lane_use = explorable(
     title="What each pair of lanes does in a trained head",
     alt="Above, a bar for each of 12 pairs of lanes in one trained head, fastest on the left: how much the pair moves "
     "the score, split into a solid part that depends on position alone and a hatched part that depends on content. "
-    "Nearly all of it is in the five fastest pairs; the slow pairs have short, hatched bars. Below, the mean "
+    "Nearly all of it is in the five fastest pairs; the slow pairs have short, mostly hatched bars. Below, the mean "
     "part of the chosen pair in the score against distance: an oscillation for a fast pair, nearly "
     "a straight line for a slow one.",
     readout="by position: {share} of this pair · {whole} of the head · {turns} turns",
