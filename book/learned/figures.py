@@ -13,7 +13,7 @@ from posenc.lab.explore.parts import axis, dots, held, label, line, number, path
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
 LENGTH, DIM = ROWS.shape[1:]
-LANE = 26  # the one that is drawn
+LANE = 41  # the one that is drawn
 KEPT = "kept"
 RULER = 2.0  # the height of the new rows' ruler
 TICKS = 64  # its most ticks: they stay apart on a phone
@@ -145,10 +145,10 @@ likeness = explorable(
     id="learned.likeness",
     title="What the table learns",
     alt="Above, the mean cosine of two rows against their offset: an orange dashed curve for the sinusoid, blue dots "
-    "for a learned table and thin lines for two other seeds. They start near zero (dotted) and end above the sinusoid "
+    "for a learned table and thin lines for other seeds. They start near zero (dotted) and end above the sinusoid "
     "at small offsets and below it at large ones: pull the diamond on the learned curve down, and training is undone. "
-    "Below, the cosine of one row, which can be dragged, with all others, "
-    "after the last step: the sinusoid peaks at the row with symmetric waves, the learned one is ragged.",
+    "Below, the cosine of one row, which can be dragged, with all others, after the last step: the sinusoid peaks at "
+    "the row with symmetric waves, the learned one falls without waves, and slowly near the ends.",
     readout="offset 1: {one} · offset 8: {eight} · sinusoid at 1: {sin}",
     handles={"training": "step", "row i": "i"},
     step=slider(STEPS, label="training steps", default=STEPS[-1], play=True),
