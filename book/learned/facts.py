@@ -287,7 +287,8 @@ def injected_numbers():
     r"""What the tables cost in parameters, by how much others differ from adding, and the share of the gain."""
     seed, add = RESULTS["injected"][0], injection_losses("add")
     assert abs(gain_share().mean() - 1) < 0.1 and kept_length().mean() < 0.99  # as the text says
-    values = {"gained": f"{gain_share().mean():.0%}"}
+    beside = (add - injection_losses("sinusoidal")).tolist()
+    values = {"gained": f"{gain_share().mean():.0%}", "beside_sine": signed_pm(*mean_and_spread(beside), 3)}
     for arm in ("add", "concat", "concat_narrow"):
         values[f"count_{arm}"] = f"{seed[arm]['parameters'] - seed['nope']['parameters']:,}"
     told = {"concat": "rises", "concat_narrow": "rises", "layer_qk": "falls"}

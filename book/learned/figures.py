@@ -74,7 +74,7 @@ resizing = explorable(
     title="Resizing a trained table",
     alt="One lane of a trained table: open gray dots for its old rows, with a line through them; blue dots for the new "
     "rows, which lie on that line, at the places where they read. The blue ruler above them counts the new rows. A "
-    "diamond, which can be dragged, is one of them. A star is the class row, far above; stretched with the rest, it "
+    "diamond, which can be dragged, is one of them. A star is the class row, above them; stretched with the rest, it "
     "pulls new rows (red crosses, counted beside them) onto the line between itself and position 0.",
     readout="row {row} = {mix} · step {step:.3f} · row 0 moves {moved:.2f}",
     handles={"this row": "row"},
@@ -205,7 +205,7 @@ cliff = explorable(
     title="The cliff at the table's end",
     alt="Above, loss against the first id of the same characters: a solid line for the learned table, a dashed one for "
     "the sinusoid, a diamond on each at the chosen id. Below, the length of each row of the table: long up to the "
-    "training length, then a fall to the short rows that it started with (dotted); a box, which can "
+    "training length, then a fall to rows shorter than they started (dotted); a box, which can "
     "be dragged by its first line, shows the ids in use, hatched where rows were never trained.",
     readout="untrained rows {untrained} of the last {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
     handles={"first id": "shift"},
