@@ -1,6 +1,6 @@
 r"""Partial rotary, p-RoPE and xPos, trained; what each lane pair of a trained RoPE model does; low precision.
 
-    python benchmarks/rope_closely.py            # minutes; finished parts are kept in runs/rope_closely
+    python benchmarks/rope_closely.py            # ten minutes; finished parts are kept in runs/rope_closely
 
 The forms are small models, each at the learning rate that it does best with (see `record.train_cells`); lanes and
 precision are those of the text study's RoPE. Writes results/rope_closely.json. Chapter: RoPE, looked at closely.

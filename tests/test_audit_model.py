@@ -215,8 +215,10 @@ def test_what_it_raises_is_a_finding():
     assert set(report.verdicts) == set(MODEL_QUESTIONS)
 
 
+BART = transformers.BartConfig(vocab_size=9, d_model=16, encoder_layers=1, decoder_layers=1, max_position_embeddings=8)
 #: words of an error: what is given besides a right model, or in its place.
 BAD = {
+    "subject=BartFor.*without an encoder": {"subject": transformers.BartForConditionalGeneration(BART)},
     "subject='llama' must be a model": {"subject": "llama"}, "subject=Small must be a causal": {"subject": Small(None)},
     "call=3 must be a function": {"call": 3}, "length=4 must be at least 16": {"length": 4},
     "tolerance=0 must be greater": {"tolerance": 0},
