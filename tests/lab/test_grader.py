@@ -121,13 +121,14 @@ def test_a_class_becomes_gradebooks_and_sheets(tmp_path, monkeypatch, capsys):
     assert "sets 8, the roster's seed is 7" in said.out
     bob = checks.student_seed("b2")
     rows = (tmp_path / "marks.csv").read_text().splitlines()
-    starts = ["ID number", "11,Ada Lovelace,7,", f"b2,Bob van Berg,{bob + 1},", "14,Dirac,,", "15,,,"]
+    starts = ["ID number", "11,Ada Lovelace,7,", f"b2,Bob van Berg,{bob + 1},", "14,Dirac,-,", "15,,-,"]
     words = ["Feedback", "late", f"another of your files has {bob}/3", "rope_14.ipynb is no", "no file"]
     assert all(row.startswith(start) and word in row for start, word, row in zip(starts, words, rows, strict=True))
     assert grade.main([*arguments, "--csv", str(tmp_path / "marks.csv"), "--format", "canvas", "--json"]) == 1
     rows = (tmp_path / "marks.csv").read_text().splitlines()
     assert rows[0].startswith("Student,ID,SIS User ID,SIS Login ID,Section,Lab rope") and "Points Possible" in rows[1]
-    assert rows[2].startswith("Ada Lovelace,,11,,,7") and "late" in (tmp_path / "marks.comments.csv").read_text()
+    assert rows[2].startswith("Ada Lovelace,,11,,,7") and rows[5] == ",,15,,,"
+    assert "late" in (tmp_path / "marks.comments.csv").read_text()
     sheet = (tmp_path / "sheets" / "rope.md").read_text()
     assert sheet.count("Why?") == 1 and sheet.index("## 11 Ada") < sheet.index("Because lovelaceada")
 

@@ -62,7 +62,8 @@ def moodle(path):
     """{ID number: grade or None} of what Moodle takes."""
     rows = list(csv.DictReader(path.open(encoding="utf-8", newline=""), strict=True))
     assert [title for title in rows[0] if "(Real)" in title] == ["Lab rope (Real)"] and len(rows) == len(CLASS)
-    return {row["ID number"]: float(row["Lab rope (Real)"]) if row["Lab rope (Real)"] else None for row in rows}
+    marks = {row["ID number"]: row["Lab rope (Real)"] for row in rows}
+    return {student: None if mark == "-" else float(mark) for student, mark in marks.items()}
 
 
 def canvas(path):

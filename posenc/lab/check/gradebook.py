@@ -5,10 +5,11 @@ has are read where they are there. Without a seed, the one that the notebook set
 
 Moodle names downloads "Ada Lovelace_12345_assignsubmission_file_lab.ipynb", or a folder so, and its number is no id;
 Canvas "lovelaceada_340934_208490284_lab.ipynb", "_LATE" behind a late one's name; its first number is the user's ID.
-Moodle (docs.moodle.org/en/Grade_import) reads one column a grade and one its feedback, always both, and finds students
-by "ID number". Canvas (gradebook_importer.rb of instructure/canvas-lms) reads Student, ID, SIS User ID, SIS Login ID,
-Section, then the assignments, and a row "Points Possible"; words have no place in it and go to a file beside. In both
-an empty grade changes nothing.
+Moodle (grade/import/csv/classes/load_data.php) reads one column a grade and one its feedback, always both, and finds
+students by "ID number"; of an empty grade it makes 0 in a new column, of "-" none. Canvas (gradebook_importer.rb of
+instructure/canvas-lms) reads Student, ID, SIS User ID, SIS Login ID, Section, then the assignments, and a row "Points
+Possible"; words have no place in it and go to a file beside. In both, whoever has no grade in the file loses the one
+that stood in its column.
 """
 
 import collections
@@ -109,14 +110,14 @@ def paper(cells):
 
 
 def _mark(submissions):
-    """The best of a student's files for a lab: its points, or "" where there is none, and words for the student."""
+    """The best of a student's files for a lab: its points, or None without one, and words for the student."""
     graded = sorted((s.grade for s in submissions if s.grade), key=lambda grade: -grade.points)
     words = [f"{Path(s.file).name} {s.error}" for s in submissions if s.error] + ["no file"] * (not submissions)
     for grade in graded[:1]:
         words += [f"{r['title']}, {r['points']}/{r['of']}: {r['words']}" for r in grade.exercises if r["words"]]
         words += [f"on paper ?/{grade.on_paper}"] + ["late"] * ("_LATE_" in grade.file)
     words += [f"another of your files has {grade.points}/{grade.of}" for grade in graded[1:]]
-    return graded[0].points if graded else "", "; ".join(words)
+    return graded[0].points if graded else None, "; ".join(words)
 
 
 def write(path, form, students, submissions):
@@ -128,7 +129,7 @@ def write(path, form, students, submissions):
         marks[student.id] = [_mark([s for s in mine if not s.grade or s.grade.lab == lab]) for lab in most]
     titles = [f"Lab {lab}" for lab in most]
     rows = [["ID number", "Full name"] + [f"{title} ({part})" for title in titles for part in ("Real", "Feedback")]]
-    rows += [[s.id, s.name] + [value for mark in marks[s.id] for value in mark] for s in students]
+    rows += [[s.id, s.name] + ["-" if v is None else v for mark in marks[s.id] for v in mark] for s in students]
     if form == "canvas":
         write(Path(path).with_suffix(".comments.csv"), "moodle", students, submissions)
         rows = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles]]
