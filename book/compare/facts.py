@@ -130,7 +130,7 @@ def choices_table():
         cells = []
         for experiment in (TEXT, "needle"):
             choice = RESULTS[experiment]["choice"][name]
-            tried = load_results(f"rates_{experiment}")["arms"][name]["trials"]
+            tried = load_results(f"rates_{experiment}")["trials"][name]
             own = f"{choice['own']:g}" if any(trial["own"] != 1 for trial in tried) else "–"
             cells += [f"{choice['lr']:g}", own, len(tried)]
         rows.append([link(name), *cells])

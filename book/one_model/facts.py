@@ -31,7 +31,7 @@ def outcome(objective: str, arm: str) -> str:
 
 def tried(objective: str, arm: str, **rates: float) -> float:
     """An arm's loss on validation text at a learning rate `lr`, and the factor `own` on that of its own numbers."""
-    trials = RATES[objective]["arms"][arm]["trials"]
+    trials = RATES[objective]["trials"][arm]
     (found,) = (trial["mean"] for trial in trials if {key: trial[key] for key in rates} == rates)
     return found
 
@@ -94,7 +94,7 @@ def choices_table():
     for arm, name in NAMES.items():
         cells = []
         for found in RATES.values():
-            choice, trials = found["choice"][arm], found["arms"][arm]["trials"]
+            choice, trials = found["choice"][arm], found["trials"][arm]
             own = f"{choice['own']:g}" if any(trial["own"] != 1 for trial in trials) else "–"
             cells += [f"{choice['lr']:g}", own, len(trials)]
         rows.append([name, *cells])

@@ -81,7 +81,7 @@ def say(name, value, spec=""):
 
 def rate_tried(method: str, lr: float, own: float) -> float:
     """A method's loss on validation text at a learning rate, and a factor on that of its own parameters."""
-    trials = load_results("rates_train_short_test_long")["arms"][method]["trials"]
+    trials = load_results("rates_train_short_test_long")["trials"][method]
     (found,) = (trial["mean"] for trial in trials if (trial["lr"], trial["own"]) == (lr, own))
     return found
 

@@ -282,10 +282,10 @@ def test_rates_are_chosen_by_validation_and_a_sweep_trains_with_them(tiny, tmp_p
     found = read(rates)
     assert found["choice"] == {"rope": {"lr": 0.003, "own": 1.0}, "t5": {"lr": 0.006, "own": 100.0}}
     assert found["ties"] == ["rope"] and not found["at_edge"]
-    tried = [(trial["lr"], trial["own"]) for trial in found["arms"]["t5"]["trials"]]
+    tried = [(trial["lr"], trial["own"]) for trial in found["trials"]["t5"]]
     assert tried[3:] == [(0.006, 10), (0.006, 100), (0.012, 100), (0.006, 1000)]  # its own, then beyond both ends
-    (diverged,) = (trial for trial in found["arms"]["rope"]["trials"] if trial["mean"] is None)
-    assert diverged["lr"] == 0.0015 and found["arms"]["t5"]["trials"][4]["mean"] == pytest.approx(1.0005)
+    (diverged,) = (trial for trial in found["trials"]["rope"] if trial["mean"] is None)
+    assert diverged["lr"] == 0.0015 and found["trials"]["t5"][4]["mean"] == pytest.approx(1.0005)
 
     trained.clear()
     main(sweep_command(out, "--rates", str(rates), name="masked", arms=["rope", "t5"]))

@@ -302,7 +302,7 @@ def run_rates(name, preset, methods, out: Path, command, *, device="cpu", change
         "choice": {arm: values["choice"] for arm, values in tried.items() if values["choice"]},
         "ties": [arm for arm, values in tried.items() if values["ties"]],
         "at_edge": {arm: values["at_edge"] for arm, values in tried.items() if values["at_edge"]},
-        "arms": tried,
+        "trials": {arm: values["trials"] for arm, values in tried.items()},
     }
     write_json(out, check_results(results))
     shutil.rmtree(folder_of(out))
