@@ -339,8 +339,8 @@ for task, wrong in errors.items():
         print(f"  {name:16}", *[f"{value:9.3f}" for value in values.values()])
 
 # %% [markdown]
-# Beside the book's frozen results: five seeds each, ALiBi and FoX at rates that were chosen on other seeds. Yours are the black marks. (At
-# preset `nano` the sequences are shorter than the book's, so yours are left out.)
+# Beside the book's frozen results: five seeds each, ALiBi and FoX at rates that were chosen on other seeds. Yours, at one
+# rate for all, are the black marks. (At preset `nano` the sequences are shorter than the book's, so yours are left out.)
 
 # %% mystnb={"image": {"alt": "Share of wrong answers on each test of the two puzzles, ALiBi and FoX, the frozen results with error bars."}}
 for task in PUZZLES:

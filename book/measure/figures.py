@@ -97,7 +97,7 @@ def _needle(method, at):
     grid = np.array([[[math.nan if v is None else v for v in row] for row in seed] for seed in runs["grid"]])
     cut = np.array(runs["cut_row"])
     place = distances.index(at)
-    guess, farthest = 1 - 1 / NEEDLE_VALUES, contexts[0] - 10
+    guess, farthest = 1 - 1 / NEEDLE_VALUES, contexts[0] - 6
     ticks = [n for n in distances if not farthest <= n < contexts[0]]
     wrong, blind = grid.mean(0), cut.mean(0)
     ends = [int(np.isfinite(row).sum()) - 1 for row in wrong[1:-1]]  # of the lines between: that of training lies below
