@@ -15,7 +15,7 @@ ROOMS = {
     "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 17080),
     "benchmarks": (["benchmarks/*"], 3665),
     "book's tools": (["book/_ext/*", "book/_static/*", "book/_tools/*.py"], 4075),
-    "results": (["results/**/*.json"], 16140),
+    "results": (["results/**/*.json"], 15740),
 }
 LONGEST = 500  # lines of a file of Python
 CHAPTER = 1200  # lines of a chapter's Python, without its lab and its tests

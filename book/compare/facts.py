@@ -333,12 +333,15 @@ def puzzle_numbers() -> dict:
     picks = ("stickbreaking", "transformer_xl")  # of check yourself
     assert all("breaks" not in (word_on_text(name), word_on_needle(name)) for name in picks)
     gaps = start["transformer_xl"] - start["stickbreaking"]
+    t5 = {(trial["lr"], trial["own"]): trial["mean"] for trial in load_results("rates_selective_copy")["trials"]["t5"]}
     assert 0 < gaps.min() and gaps.mean() <= RESULTS[TEXT]["tolerance"]  # "with every seed, by less than"
     return {puzzle: words for puzzle, (_, words) in rankings.items()} | {
         "learned": f"{LEARNED:.0%}",
         "least": f"{LEAST:g}",
         "needle_near": puzzle_ranking("needle", "near")[1],
         "needle_cut": f"{min(wrong('needle', name, 'far, cut').mean() for name in needle):.0%}",
+        "copy_t5_needle": f"{t5[tuple(load_results('rates_needle')['choice']['t5'].values())]:.2f}",
+        "copy_t5": f"{min(t5.values()):.2f}",
         "copy_able": f"{sum(learned('selective_copy', name) for name in needle)}",
         "pick_stick_rise": signed(rise("stickbreaking")),
     }
