@@ -119,13 +119,34 @@ def read(source, address, badge=f"{BADGE}\n\n{SAVE}"):
         cell.source = re.sub(
             r"^# {{solution (\w+)}}$", lambda found: solution(source.parent.name, found[1]), cell.source
         )
+    notebook.cells = list(with_graded(source.parent.name, notebook.cells))
     for number, cell in enumerate(notebook.cells):
+        cell.metadata.pop("lines_to_next_cell", None)  # jupytext's
         cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"cell-{number:02}")
     worth = dict(points(notebook))
     for before, cell in zip(notebook.cells, notebook.cells[1:]):
         if before.cell_type == "markdown" and (value := worth.get(f"{cell.id}_test")):
             before.source += f"\n\n*Effort: {check.effort(value)}. Points: {value}.*"
     return notebook
+
+
+def with_graded(lab, cells):
+    """The cells of a lab, and after each that checks an exercise the graded one, unless the lab writes its own."""
+    own = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells}
+    for cell in cells:
+        yield cell
+        for name in re.findall(rf'^\w+ = check\("{lab}\.(\w+)"', cell.source, re.MULTILINE):
+            if f"{name}_test" not in own:
+                yield graded_cell(lab, name)
+
+
+def graded_cell(lab, name):
+    """The graded cell of an exercise, which a course has and the student's copy has not."""
+    source = f"# Graded: {name}.\n### BEGIN HIDDEN TESTS\nfrom posenc.lab.check import require\n\n"
+    source += f'require("{lab}.{name}")\n### END HIDDEN TESTS'
+    about = {"grade": True, "grade_id": f"{name}_test", "locked": True, "points": check.find(f"{lab}.{name}").points}
+    about |= {"schema_version": 3, "solution": False, "task": False}
+    return nbformat.v4.new_code_cell(source, metadata={"nbgrader": about})
 
 
 def solution(lab, name):
@@ -135,10 +156,10 @@ def solution(lab, name):
 
 
 def strip(notebook):
-    """What the student gets, by nbgrader's own preprocessors; a graded cell that held hidden tests only goes too."""
+    """What the student gets, by nbgrader's own preprocessors; graded cells, which hold hidden tests alone, go, too."""
     for preprocessor in (CheckCellMetadata, ClearSolutions, ClearOutput, ClearHiddenTests, ClearMarkScheme):
         notebook, _ = preprocessor().preprocess(notebook, {})
-    notebook.cells = [cell for cell in notebook.cells if not (is_test(cell) and is_empty(cell))]
+    notebook.cells = [cell for cell in notebook.cells if not is_test(cell)]
     return notebook
 
 
@@ -146,11 +167,6 @@ def is_test(cell):
     """Whether a cell holds graded tests."""
     about = cell.metadata.get("nbgrader", {})
     return cell.cell_type == "code" and about.get("grade", False) and not about.get("solution", False)
-
-
-def is_empty(cell):
-    """Whether nothing but comments stands in a cell."""
-    return all(not line.strip() or line.lstrip().startswith("#") for line in cell.source.splitlines())
 
 
 def text(notebook):

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: ALiBi
 # {{badge}}
@@ -65,14 +53,6 @@ _ = posenc.explain_impl(posenc.make("alibi", num_heads=4))
 slopes = check("alibi.slopes", slopes)
 print("12 heads:", " ".join(f"{m:.4f}" for m in slopes(12)))
 
-# %% nbgrader={"grade": true, "grade_id": "slopes_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: slopes.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("alibi.slopes")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ### Exercise 2: the bias
 # From positions of the queries `[Tq]`, positions of the keys `[Tk]` and slopes `[H]`, make the bias `[H, Tq, Tk]`. Use the
@@ -86,14 +66,6 @@ require("alibi.slopes")
 # %%
 bias = check("alibi.bias", bias)
 print(bias(torch.arange(4), torch.arange(4), slopes(2))[0])
-
-# %% nbgrader={"grade": true, "grade_id": "bias_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: bias.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("alibi.bias")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ### Exercise 3: the window
@@ -109,14 +81,6 @@ require("alibi.bias")
 window = check("alibi.window", window)
 for h, m in enumerate(slopes(8).tolist(), start=1):
     print(f"head {h} of 8: half of the weight on {window(m, 0.5):4} keys, 95% on {window(m, 0.95):4}")
-
-# %% nbgrader={"grade": true, "grade_id": "window_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: window.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("alibi.window")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## See it

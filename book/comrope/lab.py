@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Rotations that commute
 #
@@ -68,14 +55,6 @@ _ = posenc.explain_impl(posenc.make("comrope", head_dim=64, num_heads=4))
 # %%
 skew = check("comrope.skew", skew)
 
-# %% nbgrader={"grade": true, "grade_id": "skew_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: skew.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("comrope.skew")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ## 2. The rotation
 #
@@ -93,14 +72,6 @@ require("comrope.skew")
 
 # %%
 rotation = check("comrope.rotation", rotation)
-
-# %% nbgrader={"grade": true, "grade_id": "rotation_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: rotation.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("comrope.rotation")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Two blocks with random generators, one of two lanes and one of four. Does your $R$ keep lengths, $R^\top R = I$? And does $R(x)^\top R(y)$
@@ -138,14 +109,6 @@ for b in (2, 4):
 
 # %%
 commutator_error = check("comrope.commutator_error", commutator_error)
-
-# %% nbgrader={"grade": true, "grade_id": "commutator_error_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: commutator_error.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("comrope.commutator_error")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 4. See it
@@ -205,14 +168,6 @@ interact(
 # %%
 ap_generators = check("comrope.ap_generators", ap_generators)
 
-# %% nbgrader={"grade": true, "grade_id": "ap_generators_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: ap_generators.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("comrope.ap_generators")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # **LD**, linearly dependent: all generators of a block are multiples of one matrix,
 #
@@ -229,14 +184,6 @@ require("comrope.ap_generators")
 
 # %%
 ld_generators = check("comrope.ld_generators", ld_generators)
-
-# %% nbgrader={"grade": true, "grade_id": "ld_generators_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: ld_generators.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("comrope.ld_generators")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Four blocks of four lanes, three ways. The last column asks what a way cannot see: the block moves by $(2, -1)$, and the number is how far $R$ of the first block moves away

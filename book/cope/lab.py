@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: CoPE
 # {{badge}}
@@ -74,14 +62,6 @@ causal = torch.ones(4, 4, dtype=torch.bool).tril()
 print("all gates open, last query:", positions(torch.full((4, 4), 30.0), causal)[-1].tolist())
 print("all gates half open       :", positions(torch.zeros(4, 4), causal)[-1].tolist())
 
-# %% nbgrader={"grade": true, "grade_id": "positions_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: positions.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("cope.positions")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ### Exercise 2: the lookup
 # A table holds a vector $e_c$ for each whole position $c = 0, \dots, P - 1$. The query asks all of them at once, $z_i[c] = q_i \cdot e_c$, and
@@ -103,14 +83,6 @@ lookup = check("cope.lookup", lookup)
 squares = torch.arange(5.0)[:, None] ** 2  # D = 1: row c holds c * c
 print("at 0, 1.5, 2, 3.75, 99:", lookup(torch.ones(1, 1), squares, torch.tensor([[0, 1.5, 2, 3.75, 99]]))[0].tolist())
 
-# %% nbgrader={"grade": true, "grade_id": "lookup_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: lookup.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("cope.lookup")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ### Exercise 3: the logits
 # Put together, as the listing in the paper's appendix does it: the gates are made of the *scaled* products, and what is looked up is added
@@ -131,14 +103,6 @@ q, k = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(0))
 print("last query, zero table:", [f"{x:.3f}" for x in cope_scores(q, k, torch.zeros(3, 8))[-1]], "(NoPE)")
 print("last query, table of 1:", [f"{x:.3f}" for x in cope_scores(q, k, torch.ones(3, 8))[-1]])
 
-# %% nbgrader={"grade": true, "grade_id": "cope_scores_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: cope_scores.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("cope.cope_scores")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ### Exercise 4: a head that counts sentences
 # Now you choose the logits. A line is given as text with spaces between its tokens; `.`, `!` and `?` end a sentence. Return one logit a token, such that
@@ -156,14 +120,6 @@ TOKENS = LINE.split()
 rows = torch.as_tensor(sentence_logits(LINE)).expand(len(TOKENS), -1)
 VISIBLE = torch.ones(len(TOKENS), len(TOKENS), dtype=torch.bool).tril()
 print(" ".join(f"{token}[{p:.0f}]" for token, p in zip(TOKENS, positions(rows, VISIBLE)[-1])))
-
-# %% nbgrader={"grade": true, "grade_id": "sentence_logits_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: sentence_logits.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("cope.sentence_logits")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## See it

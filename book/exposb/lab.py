@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: ExpoSB
 # {{badge}}
@@ -61,14 +49,6 @@ lane_filter = check("exposb.lane_filter", lane_filter)
 print("by lane:", [f"{c:.3f}" for c in lane_filter(8, False).tolist()])
 print("by pair:", [f"{c:.3f}" for c in lane_filter(8, True).tolist()])
 
-# %% nbgrader={"grade": true, "grade_id": "lane_filter_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: lane_filter.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("exposb.lane_filter")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # Does your band keep scores relative? One query and one key, always 5 tokens apart, at many positions. **Predict** which of the
 # two lines is flat.
@@ -111,14 +91,6 @@ interact(
 # %%
 fade_logits = check("exposb.fade_logits", fade_logits)
 
-# %% nbgrader={"grade": true, "grade_id": "fade_logits_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: fade_logits.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("exposb.fade_logits")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # **Predict**: eight keys with the same logit of $-3$. Which of them gets most of the weight, the nearest or the farthest? Then run.
 
@@ -143,14 +115,6 @@ for level in (3.0, -3.0):
     weights = fade_log(torch.full((8,), level), distance, 0.005, 0.7).softmax(-1)
     print(f"all logits {level:+.0f}, farthest first:", [f"{w:.3f}" for w in weights.tolist()])
 
-# %% nbgrader={"grade": true, "grade_id": "fade_log_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: fade_log.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("exposb.fade_log")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ### Exercise 4: what the name promises
 # One query walks from its nearest key, the *last* of the row, into the past. At key $j$ the walk meets the hazard
@@ -166,14 +130,6 @@ hazard_weights = check("exposb.hazard_weights", hazard_weights)
 for rate in (0.0, 0.1, 1.0):
     weights = hazard_weights(torch.full((6,), -2.0), rate)
     print(f"rate {rate:3}, farthest first:", [f"{w:.3f}" for w in weights.tolist()], f"sum {weights.sum():.3f}")
-
-# %% nbgrader={"grade": true, "grade_id": "hazard_weights_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: hazard_weights.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("exposb.hazard_weights")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## See it

@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: FoX
 #
@@ -74,14 +61,6 @@ _ = posenc.explain_impl(posenc.make("fox"))
 # %%
 log_forget = check("fox.log_forget", log_forget)
 
-# %% nbgrader={"grade": true, "grade_id": "log_forget_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: log_forget.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("fox.log_forget")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # One head, one lane, $w_f = 1$, $b_f = 0$: from which logit on is the logarithm of the sigmoid lost, and yours not?
 
@@ -114,14 +93,6 @@ for logit in (0.0, -20.0, -80.0, -100.0):
 decay = check("fox.decay", decay)
 print(decay(torch.tensor([0.9, 0.5, 1.0, 0.1]).log()).exp())  # what is left of each key, by the gates 0.9, 0.5, 1, 0.1
 
-# %% nbgrader={"grade": true, "grade_id": "decay_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: decay.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("fox.decay")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # Why float32? A line of 4,096 tokens, every gate with $\log f = -5/8$, which bfloat16 holds exactly. What stands
 # between neighbors is then $-5/8$, wherever they are. Sum in bfloat16, and look at the last neighbors.
@@ -146,14 +117,6 @@ print(decay(line)[-1, -2].item())
 
 # %%
 alibi_gate = check("fox.alibi_gate", alibi_gate)
-
-# %% nbgrader={"grade": true, "grade_id": "alibi_gate_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: alibi_gate.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("fox.alibi_gate")
-### END HIDDEN TESTS
 
 
 # %%
@@ -184,14 +147,6 @@ print(f"your decay against ALiBi's bias, 200 tokens: largest difference {differe
 
 # %%
 next_decay = check("fox.next_decay", next_decay)
-
-# %% nbgrader={"grade": true, "grade_id": "next_decay_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: next_decay.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("fox.next_decay")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Token by token and all at once must agree. The first gate closes on nothing, so any number would do for it: try it.

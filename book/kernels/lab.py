@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: From formula to kernel
 #
@@ -152,14 +139,6 @@ def unit_rows(x, block, out):
 # %%
 unit_rows = check("kernels.unit_rows", unit_rows)
 
-# %% nbgrader={"grade": true, "grade_id": "unit_rows_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: unit_rows.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("kernels.unit_rows")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # A transposed matrix needs no copy: only its strides are others.
 
@@ -234,14 +213,6 @@ def turn_halves(x, positions, inv_freq, block, out):
 # %%
 turn_halves = check("kernels.turn_halves", turn_halves)
 
-# %% nbgrader={"grade": true, "grade_id": "turn_halves_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: turn_halves.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("kernels.turn_halves")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # Against the package's reference, in blocks of another size each time:
 
@@ -299,14 +270,6 @@ def online_softmax(scores, values, block, lse, mean):
 
 # %%
 online_softmax = check("kernels.online_softmax", online_softmax)
-
-# %% nbgrader={"grade": true, "grade_id": "online_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: online_softmax.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("kernels.online_softmax")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # What the walk knows after $n$ keys is the softmax over these $n$ keys. Your kernel on the first $n$ of 40 scores: what happens to the mean when a larger
@@ -418,14 +381,6 @@ def attend(q, k, v, block_q, block_k, out):
 # %%
 attend = check("kernels.attend", attend)
 
-# %% nbgrader={"grade": true, "grade_id": "attend_test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-# Graded: attend.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("kernels.attend")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ## 6. Stick-breaking
 #
@@ -511,14 +466,6 @@ def break_stick(q, k, v, block_q, block_k, out, rest):
 
 # %%
 break_stick = check("kernels.break_stick", break_stick)
-
-# %% nbgrader={"grade": true, "grade_id": "break_stick_test", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-# Graded: break_stick.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("kernels.break_stick")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Give every key a value of its own, a row of the unit matrix, and the output is the matrix of weights. Both kernels on the same queries and keys, in blocks of 16
@@ -610,14 +557,6 @@ for size in SIZES:
 
 # %%
 tile_kind = check("kernels.tile_kind", tile_kind)
-
-# %% nbgrader={"grade": true, "grade_id": "tile_kind_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: tile_kind.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("kernels.tile_kind")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # The chapter's map, its tiles sorted by your function. For long sequences, which share of the tiles is skipped at most, and what do smaller tiles change?

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Learned positions
 # {{badge}}
@@ -68,14 +56,6 @@ try:
 except ValueError as error:
     print("refused:", error)
 
-# %% nbgrader={"grade": true, "grade_id": "lookup_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: lookup.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("learned.lookup")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ### Exercise 2: stretch it
 # A table of $N$ positions shall serve $N'$. The first row stays first and the last stays last, and in between the new row $i$
@@ -92,14 +72,6 @@ stretch = check("learned.stretch", stretch)
 print("one class row and 0 1 2 3, stretched to one and seven:")
 print(stretch(torch.tensor([[9.0], [0.0], [1.0], [2.0], [3.0]]), 8, prefix=1)[:, 0])
 
-# %% nbgrader={"grade": true, "grade_id": "stretch_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: stretch.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("learned.stretch")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ### Exercise 3: what it costs
 # A table can stand at the input, once (`"input"`), or each layer can have one of its own, which it adds to what its queries
@@ -113,14 +85,6 @@ require("learned.stretch")
 count = check("learned.count", count)
 print(f"512 positions, width 384, six layers: {count(512, 384, 6, 'input'):,} at the input,")
 print(f"{count(512, 384, 6, 'layer_qkv'):,} with a table in each layer")
-
-# %% nbgrader={"grade": true, "grade_id": "count_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: count.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("learned.count")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## See it
@@ -283,14 +247,6 @@ source = torch.Generator().manual_seed(1)
 x, rows, weight = (torch.randn(*shape, generator=source) for shape in ((5, 8), (5, 3), (11, 8)))
 appended, added = torch.cat((x, rows), dim=-1) @ weight, x @ weight[:8] + fold(rows, weight)
 print("largest difference:", (appended - added).abs().max().item())
-
-# %% nbgrader={"grade": true, "grade_id": "fold_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: fold.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("learned.fold")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # **Exercise 5** (easy). Start the table at standard deviation 1 instead of 0.02. What do the rows beyond the training length look

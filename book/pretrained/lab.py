@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Inside a pretrained model
 #
@@ -78,14 +65,6 @@ for extent in reading.at(4 * trained):
 # %%
 slow_pairs = check("pretrained.slow_pairs", slow_pairs)
 
-# %% nbgrader={"grade": true, "grade_id": "slow_pairs_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: slow_pairs.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("pretrained.slow_pairs")
-### END HIDDEN TESTS
-
 # %%
 slow = slow_pairs(base, dim, trained)
 print(f"{int(slow.sum())} of {dim // 2} pairs never came full circle: from pair {int(slow.int().argmax())} on")
@@ -117,14 +96,6 @@ print("weights:", list(weights.shape))
 
 # %%
 shares = check("pretrained.shares", shares)
-
-# %% nbgrader={"grade": true, "grade_id": "shares_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: shares.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("pretrained.shares")
-### END HIDDEN TESTS
 
 # %% mystnb={"image": {"alt": "Three maps, a row a layer and a column a head: the share of weight on the first token, on the token itself, on the one before."}}
 maps = torch.stack([shares(layer) for layer in weights])  # [layers, heads, 3]
@@ -174,14 +145,6 @@ interact(
 # %%
 visible = check("pretrained.visible", visible)
 
-# %% nbgrader={"grade": true, "grade_id": "visible_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: visible.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("pretrained.visible")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # **Exercise 4.** `logits` is $[T, V]$ for `tokens` $[T]$. Return the mean loss of the last `count` tokens, in nats. Mind which row tells which token.
 
@@ -191,14 +154,6 @@ require("pretrained.visible")
 
 # %%
 last_loss = check("pretrained.last_loss", last_loss)
-
-# %% nbgrader={"grade": true, "grade_id": "last_loss_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: last_loss.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("pretrained.last_loss")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # The model reads a text of Python's documentation, with your mask in each layer, and the last quarter is asked. **Predict**: which costs more, to lose all keys but
@@ -255,14 +210,6 @@ for name, value in cuts.items():
 # %%
 with_gap = check("pretrained.with_gap", with_gap)
 
-# %% nbgrader={"grade": true, "grade_id": "with_gap_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: with_gap.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("pretrained.with_gap")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # **Predict** the order of four losses: no gap; a gap up to the last position of training; to twice and to four times that. And where between them does a model stand that
 # cannot see what is before the gap at all?
@@ -289,14 +236,6 @@ for name, value in gaps.items():
 
 # %%
 held_near = check("pretrained.held_near", held_near)
-
-# %% nbgrader={"grade": true, "grade_id": "held_near_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: held_near.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("pretrained.held_near")
-### END HIDDEN TESTS
 
 # %%
 near = {"as they are": cuts["all keys"]}

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Relative position
 # {{badge}}
@@ -63,14 +51,6 @@ _ = posenc.explain_impl(posenc.make("t5", num_heads=4))
 # %%
 shaw_term = check("relative.shaw_term", shaw_term)
 
-# %% nbgrader={"grade": true, "grade_id": "shaw_term_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: shaw_term.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("relative.shaw_term")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ### Exercise 2: the shift trick
 # One matrix product gives the scores of every query at every distance: `x` `[Tq, Tk]`, where column $c$ holds the score at distance $T_k - 1 - c$.
@@ -87,14 +67,6 @@ require("relative.shaw_term")
 shift = check("relative.shift", shift)
 print("distances in falling order:\n", torch.arange(4).flip(0).expand(4, 4).tolist())
 print("after your shift:\n", shift(torch.arange(4.0).flip(0).expand(4, 4)).int().tolist())
-
-# %% nbgrader={"grade": true, "grade_id": "shift_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: shift.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("relative.shift")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ### Exercise 3: T5's bucket
@@ -119,14 +91,6 @@ near = torch.tensor([-200, -64, -16, -8, -7, -1, 0, 1, 17, 128])
 print("key minus query", near.tolist())
 print("encoder        ", bucket(near).tolist())
 print("decoder        ", bucket(near, bidirectional=False).tolist())
-
-# %% nbgrader={"grade": true, "grade_id": "bucket_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: bucket.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("relative.bucket")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## See it

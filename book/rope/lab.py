@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: RoPE
 #
@@ -71,14 +58,6 @@ posenc.explain_impl(posenc.make("rope", head_dim=64))
 # %%
 inv_freq = check("rope.inv_freq", inv_freq)
 
-# %% nbgrader={"grade": true, "grade_id": "inv_freq_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: inv_freq.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope.inv_freq")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # A large model has $D = 128$. How many of its 64 pairs turn at least once in 4,096 tokens? Guess, then run. What becomes of the
 # number when the base is 500,000?
@@ -105,14 +84,6 @@ for base in (10000.0, 500000.0):
 # %%
 rotate = check("rope.rotate", rotate)
 
-# %% nbgrader={"grade": true, "grade_id": "rotate_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: rotate.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope.rotate")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ## 3. Turn: the half-split layout
 #
@@ -126,14 +97,6 @@ require("rope.rotate")
 
 # %%
 rotate_half = check("rope.rotate_half", rotate_half)
-
-# %% nbgrader={"grade": true, "grade_id": "rotate_half_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: rotate_half.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope.rotate_half")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 4. From one layout to the other
@@ -150,14 +113,6 @@ require("rope.rotate_half")
 
 # %%
 permutation = check("rope.permutation", permutation)
-
-# %% nbgrader={"grade": true, "grade_id": "permutation_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: permutation.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope.permutation")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # That is how weights are converted. A toy head with random weights, in the interleaved layout: its rows are permuted, it runs in the
@@ -190,14 +145,6 @@ print(f"same rows:      scores off by {(scores(rotate_half, W_q, W_k) - native).
 
 # %%
 shift_error = check("rope.shift_error", shift_error)
-
-# %% nbgrader={"grade": true, "grade_id": "shift_error_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: shift_error.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope.shift_error")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Now your two rotations, and the four codes of the chapter. Say first which of the six keep their scores.

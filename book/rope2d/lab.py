@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Two axes and more
 #
@@ -74,14 +61,6 @@ _ = posenc.explain_impl(posenc.make("rope2d", head_dim=64))
 axial_freqs = check("rope2d.axial_freqs", axial_freqs)
 print(axial_freqs(16, 2, 100.0))
 
-# %% nbgrader={"grade": true, "grade_id": "axial_freqs_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: axial_freqs.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope2d.axial_freqs")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ## 2. The angles
 #
@@ -102,14 +81,6 @@ require("rope2d.axial_freqs")
 
 # %%
 angles = check("rope2d.angles", angles)
-
-# %% nbgrader={"grade": true, "grade_id": "angles_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: angles.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope2d.angles")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Three patches and a token without a place, eight lanes. Which columns change from the first row to the second? Which from
@@ -135,14 +106,6 @@ print(angles(places, axial_freqs(8, 2, 100.0)))
 
 # %%
 rotate_axes = check("rope2d.rotate_axes", rotate_axes)
-
-# %% nbgrader={"grade": true, "grade_id": "rotate_axes_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: rotate_axes.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope2d.rotate_axes")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Move all patches of a picture by seven rows and minus three columns. What becomes of the scores between two patches? And of the scores
@@ -184,14 +147,6 @@ print(f"class token and patch: largest change {change[0, 1:].max():.2f}")
 
 # %%
 positions_for = check("rope2d.positions_for", positions_for)
-
-# %% nbgrader={"grade": true, "grade_id": "positions_for_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: positions_for.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rope2d.positions_for")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Your ids, drawn. Change the layout: where does the text go on after a picture that is wide, high, or one patch small?

@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: RSE
 #
@@ -67,14 +54,6 @@ _ = posenc.explain_impl(posenc.make("rse", head_dim=64))
 # %%
 penalize = check("rse.penalize", penalize)
 
-# %% nbgrader={"grade": true, "grade_id": "penalize_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: penalize.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rse.penalize")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ## 2. The stick, key 0 first
 #
@@ -91,14 +70,6 @@ require("rse.penalize")
 
 # %%
 stick = check("rse.stick", stick)
-
-# %% nbgrader={"grade": true, "grade_id": "stick_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: stick.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rse.stick")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # The report's kernel is described otherwise: all keys of a block take from the rest that reached the block, and the rest then
@@ -266,14 +237,6 @@ for order, model in models.items():
 # %%
 by_rate = check("rse.by_rate", by_rate)
 
-# %% nbgrader={"grade": true, "grade_id": "by_rate_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: by_rate.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rse.by_rate")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # **Exercise 4** (the hill). All contents equal $c$, an endless past, key 0 first. At which distance is the weight largest? Where the
 # formula gives a negative number, the nearest key has most: return 0. For which $\lambda$ is that?
@@ -286,14 +249,6 @@ require("rse.by_rate")
 peak = check("rse.peak", peak)
 for content in (0.0, -2.0, -4.0):
     print(f"c = {content:+.0f}:", *(f"lambda {rate}: {peak(content, rate):6.1f}" for rate in (0.01, 0.1, 0.5, 1.0)))
-
-# %% nbgrader={"grade": true, "grade_id": "peak_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: peak.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("rse.peak")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # **Exercise 5** (on paper). The chapter's exercises *One rest a block* and *Left and right*. Write your answers here.

@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Longer than trained
 #
@@ -101,14 +88,6 @@ print(f"open: {int((turns < 1).sum())} of {len(turns)} pairs")
 # %%
 frozen_angles = check("scaling.frozen_angles", frozen_angles)
 
-# %% nbgrader={"grade": true, "grade_id": "frozen_angles_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: frozen_angles.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("scaling.frozen_angles")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # Now inside the model, in every layer. A rotation of $q$ and $k$ cannot cap distances, so the score is written out as a sum over pairs:
 # $\cos$ and $\sin$ of *your* angles, times what content makes of them. It is put in as a bias that adds the wanted score and takes the plain product away.
@@ -175,14 +154,6 @@ plt.show()
 # %%
 linear = check("scaling.linear", linear)
 
-# %% nbgrader={"grade": true, "grade_id": "linear_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: linear.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("scaling.linear")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # ## 4. NTK scaling
 #
@@ -195,14 +166,6 @@ require("scaling.linear")
 
 # %%
 ntk = check("scaling.ntk", ntk)
-
-# %% nbgrader={"grade": true, "grade_id": "ntk_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: ntk.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("scaling.ntk")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 5. YaRN, in three steps
@@ -219,14 +182,6 @@ require("scaling.ntk")
 # %%
 pair_of_turns = check("scaling.pair_of_turns", pair_of_turns)
 
-# %% nbgrader={"grade": true, "grade_id": "pair_of_turns_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: pair_of_turns.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("scaling.pair_of_turns")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # **Exercise 5.** The part of each frequency that is *kept*, `[dim/2]`: 1 up to the pair that turns `beta` times, 0 from the pair that turns `alpha` times, linear in $i$ between them.
 # Round the ends outwards (`math.floor`, `math.ceil`) and keep them between 0 and `dim - 1`.
@@ -238,14 +193,6 @@ require("scaling.pair_of_turns")
 # %%
 ramp = check("scaling.ramp", ramp)
 
-# %% nbgrader={"grade": true, "grade_id": "ramp_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: ramp.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("scaling.ramp")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # **Exercise 6.** Now the whole: what is kept stays, the rest of each frequency is divided by `factor`. And the temperature, $0.1 \ln s + 1$, as the second value that
 # you return. Use $\alpha = 1$ and $\beta = 32$.
@@ -256,14 +203,6 @@ require("scaling.ramp")
 
 # %%
 yarn = check("scaling.yarn", yarn)
-
-# %% nbgrader={"grade": true, "grade_id": "yarn_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: yarn.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("scaling.yarn")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 6. See it

@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Sinusoidal encoding
 #
@@ -69,14 +56,6 @@ posenc.explain_impl(posenc.make("sinusoidal"))
 # %%
 table = check("sinusoidal.table", table)
 
-# %% nbgrader={"grade": true, "grade_id": "table_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: table.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("sinusoidal.table")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # How long is one turn of each clock? Guess the last number before you run the cell. (Is it $2\pi \cdot 10000$?)
 
@@ -113,14 +92,6 @@ def rotation(offset, dim, base=10000.0):
 # %%
 rotation = check("sinusoidal.rotation", rotation)
 
-# %% nbgrader={"grade": true, "grade_id": "rotation_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: rotation.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("sinusoidal.rotation")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # The gift of the theorem: put $W = R(-3)$ between query and key, and every position scores highest with the one three
 # back. Then put a random matrix there, and the same pair of offsets scores differently at every place.
@@ -149,14 +120,6 @@ for name, matrix in (("R(-3)", rotation(-3, 64)), ("random", W)):
 
 # %%
 embed = check("sinusoidal.embed", embed)
-
-# %% nbgrader={"grade": true, "grade_id": "embed_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: embed.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("sinusoidal.embed")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # $\sqrt{C}$ belongs with weights of variance $1/C$. PyTorch's `nn.Embedding` starts at variance 1. One sentence of the
@@ -320,14 +283,6 @@ plot_short_long(results, methods=["nope", "sinusoidal"], highlight="sinusoidal",
 
 # %%
 terms = check("sinusoidal.terms", terms)
-
-# %% nbgrader={"grade": true, "grade_id": "terms_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: terms.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("sinusoidal.terms")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # Shift all positions by 10. Which of the four terms stay, with the identity for $W$, and with a random $W$?

@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Stick-breaking
 #
@@ -72,14 +59,6 @@ posenc.explain_impl(stickbreaking)
 # %%
 stick = check("stickbreaking.stick", stick)
 
-# %% nbgrader={"grade": true, "grade_id": "stick_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: stick.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("stickbreaking.stick")
-### END HIDDEN TESTS
-
 # %% [markdown]
 # Two keys match equally well. Which one gets more? Say it before you run the cell.
 
@@ -106,14 +85,6 @@ print("softmax", [round(a, 3) for a in torch.softmax(z, dim=0).tolist()])
 # %%
 log_weights = check("stickbreaking.log_weights", log_weights)
 
-# %% nbgrader={"grade": true, "grade_id": "log_weights_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: log_weights.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("stickbreaking.log_weights")
-### END HIDDEN TESTS
-
 # %%
 loud = torch.full((400,), 3.0)
 print("the oldest of 400 loud keys, loop:", stick(loud)[0].item(), " in logs:", round(log_weights(loud)[0].item(), 1))
@@ -133,14 +104,6 @@ print("the oldest of 400 loud keys, loop:", stick(loud)[0].item(), " in logs:", 
 
 # %%
 weigh = check("stickbreaking.weigh", weigh)
-
-# %% nbgrader={"grade": true, "grade_id": "weigh_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: weigh.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("stickbreaking.weigh")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## 4. See it
@@ -302,14 +265,6 @@ plot_short_long(results, methods=["nope", "stickbreaking"], highlight="stickbrea
 
 # %%
 jacobian = check("stickbreaking.jacobian", jacobian)
-
-# %% nbgrader={"grade": true, "grade_id": "jacobian_test", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-# Graded: jacobian.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("stickbreaking.jacobian")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # **Exercise 5** (on paper). The chapter's exercises *A geometric memory* and *Any weights you like*. Write your answers

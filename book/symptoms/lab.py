@@ -1,16 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#       format_version: '1.3'
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Lab: Find the bug
 #
@@ -92,22 +79,12 @@ print(ask_halves(halves_sent))
 def halves_fault():
     """The name of the fault in case 1, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("halves").partition(":")[0]
+    return find("symptoms.halves_fault").reference()
     ### END SOLUTION
 
 
 # %%
 halves_fault = check("symptoms.halves_fault", halves_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "halves_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: halves_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.halves_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "halves", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -115,14 +92,6 @@ require("symptoms.halves_fault")
 
 # %%
 halves = check("symptoms.halves", halves)
-
-# %% nbgrader={"grade": true, "grade_id": "halves_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: halves.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.halves")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 2. Worse with every page
@@ -149,22 +118,12 @@ print(ask_part(part_sent))
 def part_fault():
     """The name of the fault in case 2, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("part").partition(":")[0]
+    return find("symptoms.part_fault").reference()
     ### END SOLUTION
 
 
 # %%
 part_fault = check("symptoms.part_fault", part_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "part_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: part_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.part_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "part", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -172,14 +131,6 @@ require("symptoms.part_fault")
 
 # %%
 part = check("symptoms.part", part)
-
-# %% nbgrader={"grade": true, "grade_id": "part_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: part.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.part")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 3. Right in float32
@@ -206,22 +157,12 @@ print(ask_neighbors(neighbors_sent))
 def neighbors_fault():
     """The name of the fault in case 3, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("neighbors").partition(":")[0]
+    return find("symptoms.neighbors_fault").reference()
     ### END SOLUTION
 
 
 # %%
 neighbors_fault = check("symptoms.neighbors_fault", neighbors_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "neighbors_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: neighbors_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.neighbors_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "neighbors", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -229,14 +170,6 @@ require("symptoms.neighbors_fault")
 
 # %%
 neighbors = check("symptoms.neighbors", neighbors)
-
-# %% nbgrader={"grade": true, "grade_id": "neighbors_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: neighbors.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.neighbors")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 4. A bag of words
@@ -264,22 +197,12 @@ print(ask_embed(embed_sent))
 def embed_fault():
     """The name of the fault in case 4, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("embed").partition(":")[0]
+    return find("symptoms.embed_fault").reference()
     ### END SOLUTION
 
 
 # %%
 embed_fault = check("symptoms.embed_fault", embed_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "embed_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: embed_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.embed_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "embed", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -287,14 +210,6 @@ require("symptoms.embed_fault")
 
 # %%
 embed = check("symptoms.embed", embed)
-
-# %% nbgrader={"grade": true, "grade_id": "embed_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: embed.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.embed")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 5. The first token is fine
@@ -321,22 +236,12 @@ print(ask_decode(decode_sent))
 def decode_fault():
     """The name of the fault in case 5, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("decode").partition(":")[0]
+    return find("symptoms.decode_fault").reference()
     ### END SOLUTION
 
 
 # %%
 decode_fault = check("symptoms.decode_fault", decode_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "decode_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: decode_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.decode_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "decode", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -344,14 +249,6 @@ require("symptoms.decode_fault")
 
 # %%
 decode = check("symptoms.decode", decode)
-
-# %% nbgrader={"grade": true, "grade_id": "decode_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: decode.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.decode")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 6. A triangle of ones
@@ -377,22 +274,12 @@ print(ask_mask(mask_sent))
 def mask_fault():
     """The name of the fault in case 6, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("mask").partition(":")[0]
+    return find("symptoms.mask_fault").reference()
     ### END SOLUTION
 
 
 # %%
 mask_fault = check("symptoms.mask_fault", mask_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "mask_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: mask_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.mask_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -400,14 +287,6 @@ require("symptoms.mask_fault")
 
 # %%
 mask = check("symptoms.mask", mask)
-
-# %% nbgrader={"grade": true, "grade_id": "mask_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: mask.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.mask")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 7. A window that slides
@@ -445,22 +324,12 @@ print(ask_window(window_sent))
 def window_fault():
     """The name of the fault in case 7, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("window").partition(":")[0]
+    return find("symptoms.window_fault").reference()
     ### END SOLUTION
 
 
 # %%
 window_fault = check("symptoms.window_fault", window_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "window_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: window_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.window_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "window", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -468,14 +337,6 @@ require("symptoms.window_fault")
 
 # %%
 window = check("symptoms.window", window)
-
-# %% nbgrader={"grade": true, "grade_id": "window_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: window.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.window")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## A model to be told
@@ -531,22 +392,12 @@ print(ask_ids(ids_sent))
 def ids_fault():
     """The name of the fault in case 8, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("ids").partition(":")[0]
+    return find("symptoms.ids_fault").reference()
     ### END SOLUTION
 
 
 # %%
 ids_fault = check("symptoms.ids_fault", ids_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "ids_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: ids_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.ids_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "ids", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -554,14 +405,6 @@ require("symptoms.ids_fault")
 
 # %%
 ids = check("symptoms.ids", ids)
-
-# %% nbgrader={"grade": true, "grade_id": "ids_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: ids.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.ids")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 9. It knows the other document
@@ -587,22 +430,12 @@ print(ask_texts(texts_sent))
 def texts_fault():
     """The name of the fault in case 9, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("texts").partition(":")[0]
+    return find("symptoms.texts_fault").reference()
     ### END SOLUTION
 
 
 # %%
 texts_fault = check("symptoms.texts_fault", texts_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "texts_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: texts_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.texts_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "texts", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -610,14 +443,6 @@ require("symptoms.texts_fault")
 
 # %%
 texts = check("symptoms.texts", texts)
-
-# %% nbgrader={"grade": true, "grade_id": "texts_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: texts.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.texts")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 10. A penalty for distance
@@ -645,22 +470,12 @@ print(ask_slopes(slopes_sent))
 def slopes_fault():
     """The name of the fault in case 10, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("slopes").partition(":")[0]
+    return find("symptoms.slopes_fault").reference()
     ### END SOLUTION
 
 
 # %%
 slopes_fault = check("symptoms.slopes_fault", slopes_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "slopes_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: slopes_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.slopes_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "slopes", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -668,14 +483,6 @@ require("symptoms.slopes_fault")
 
 # %%
 slopes = check("symptoms.slopes", slopes)
-
-# %% nbgrader={"grade": true, "grade_id": "slopes_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: slopes.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.slopes")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 11. Worse at writing than at reading
@@ -704,22 +511,12 @@ print(ask_buckets(buckets_sent))
 def buckets_fault():
     """The name of the fault in case 11, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("buckets").partition(":")[0]
+    return find("symptoms.buckets_fault").reference()
     ### END SOLUTION
 
 
 # %%
 buckets_fault = check("symptoms.buckets_fault", buckets_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "buckets_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: buckets_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.buckets_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "buckets", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -727,14 +524,6 @@ require("symptoms.buckets_fault")
 
 # %%
 buckets = check("symptoms.buckets", buckets)
-
-# %% nbgrader={"grade": true, "grade_id": "buckets_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: buckets.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.buckets")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## Case 12. Doors that close
@@ -762,22 +551,12 @@ print(ask_decay(decay_sent))
 def decay_fault():
     """The name of the fault in case 12, one of those listed above."""
     ### BEGIN SOLUTION
-    from posenc.chapters.symptoms.exercises import drawn
-
-    return drawn("decay").partition(":")[0]
+    return find("symptoms.decay_fault").reference()
     ### END SOLUTION
 
 
 # %%
 decay_fault = check("symptoms.decay_fault", decay_fault)
-
-# %% nbgrader={"grade": true, "grade_id": "decay_fault_test", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
-# Graded: decay_fault.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.decay_fault")
-### END HIDDEN TESTS
 
 
 # %% nbgrader={"grade": false, "grade_id": "decay", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -785,14 +564,6 @@ require("symptoms.decay_fault")
 
 # %%
 decay = check("symptoms.decay", decay)
-
-# %% nbgrader={"grade": true, "grade_id": "decay_test", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-# Graded: decay.
-### BEGIN HIDDEN TESTS
-from posenc.lab.check import require
-
-require("symptoms.decay")
-### END HIDDEN TESTS
 
 # %% [markdown]
 # ## On paper
