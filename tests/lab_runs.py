@@ -1,8 +1,7 @@
-"""What the tests of the labs share: book/_tools/labs.py as a module, and notebooks run here."""
+"""What the tests of the labs share: book/_tools/labs.py, and notebooks run here."""
 
 import contextlib
 import copy
-import importlib.util
 import io
 import linecache
 import os
@@ -15,12 +14,10 @@ import nbformat
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
+from posenc.chapters._tools import labs
+
 ROOT = Path(__file__).resolve().parent.parent
 TINY = ROOT / "tests" / "tiny"
-
-_spec = importlib.util.spec_from_file_location("labs", ROOT / "book" / "_tools" / "labs.py")
-labs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(labs)
 
 
 def private(name):

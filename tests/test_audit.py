@@ -3,10 +3,9 @@
 import copy
 import functools
 import importlib.metadata
-import importlib.util
 import math
-from pathlib import Path
 
+import audit_libraries
 import pytest
 import torch
 from torch import nn
@@ -442,23 +441,16 @@ def test_bad_input_is_named():
 FROZEN = load_results("audit")
 
 
-spec = importlib.util.spec_from_file_location(
-    "audit_libraries", Path(__file__).parents[1] / "benchmarks" / "audit_libraries.py"
-)
-BENCHMARK = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(BENCHMARK)
-
-
 def test_the_frozen_table_is_of_these_versions_and_subjects():
-    assert FROZEN["libraries"] == {name: importlib.metadata.version(name) for name in BENCHMARK.LIBRARIES}
-    assert list(FROZEN["subjects"]) == list(BENCHMARK.SUBJECTS)
-    assert FROZEN["questions"] == QUESTIONS and FROZEN["definition"] == BENCHMARK.__doc__.split("\n\n")[2]
+    assert FROZEN["libraries"] == {name: importlib.metadata.version(name) for name in audit_libraries.LIBRARIES}
+    assert list(FROZEN["subjects"]) == list(audit_libraries.SUBJECTS)
+    assert FROZEN["questions"] == QUESTIONS and FROZEN["definition"] == audit_libraries.__doc__.split("\n\n")[2]
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("key", BENCHMARK.SUBJECTS)
+@pytest.mark.parametrize("key", audit_libraries.SUBJECTS)
 def test_other_libraries_get_the_frozen_verdicts(key):
-    report, frozen = BENCHMARK.report_on(key), FROZEN["subjects"][key]
+    report, frozen = audit_libraries.report_on(key), FROZEN["subjects"][key]
     assert report.verdicts == frozen["verdicts"], str(report)
     assert report["layout"].words == frozen["words"]["layout"]
     if report["precision"].verdict == "fails":  # where it first goes wrong

@@ -9,7 +9,7 @@ import math
 import torch
 
 import posenc
-from posenc.lab.check.exercise import Exercise, generator, text
+from posenc.lab.check.exercise import Exercise, generator
 
 NAMES = {
     "sign": "something turns, or counts, the other way",
@@ -232,13 +232,9 @@ def drawn(case):
 
 def faulty(case):
     """Print a case's code with the fault that the student's seed draws, and return it, a function."""
-    exercise, fault = EXERCISES[case], drawn(case)
-    (stub, body), edits = text(exercise.reference), FAULTS[case][fault]
-    for edit in [edits] if isinstance(edits, str) else edits:
-        old, _, new = edit.partition("-> ")
-        body = body.replace(old.removesuffix(" "), new)
-    print(f"{stub}\n{body}")
-    return exercise.mistakes[fault]
+    wrong = EXERCISES[case].mistakes[drawn(case)]
+    print(wrong.source)
+    return wrong
 
 
 def numbers():

@@ -54,7 +54,7 @@ class Exercise:
         object.__setattr__(self, "mistakes", made)
 
     def _edited(self, edits):
-        """The reference gone wrong, as a function."""
+        """The reference gone wrong, as a function that keeps its `source`."""
         stub, body = text(self.reference)
         for edit in [edits] if isinstance(edits, str) else edits:
             old, arrow, new = edit.partition("-> ")
@@ -65,9 +65,11 @@ class Exercise:
                     f"where it stands {body.count(old)} times"
                 )
             body = body.replace(old, new) if old else f"    return {new}"
-        made = {}
-        exec(f"{stub}\n{body}", self.reference.__globals__, made)
-        return made[self.reference.__name__]
+        made, source = {}, f"{stub}\n{body}"
+        exec(source, self.reference.__globals__, made)
+        wrong = made[self.reference.__name__]
+        wrong.source = source
+        return wrong
 
     def seeded(self):
         """The exercise for `student_seed`: itself for seed 0, else a variant; an answer to another is worth nothing."""

@@ -164,8 +164,6 @@ def _copy(value):
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (tuple, list):
         return type(value)(_copy(item) for item in value)
-    if type(value) is dict:
-        return {key: _copy(item) for key, item in value.items()}
     return value
 
 
@@ -174,8 +172,6 @@ def _same(old, new):
         return old.shape == new.shape and bool(((old == new) | ((old != old) & (new != new))).all())
     if type(old) in (tuple, list):
         return len(old) == len(new) and all(_same(a, b) for a, b in zip(old, new))
-    if type(old) is dict:
-        return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in old)
     return True
 
 

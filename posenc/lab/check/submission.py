@@ -41,17 +41,6 @@ def check(name: str, function: Callable) -> Callable:
     return function if goes_on else StandIn(exercise.reference)
 
 
-def submitted(name: str):
-    r"""Return what the student last gave to `check(name, ...)`, right or wrong.
-
-    Errors: ValueError for an unknown name; LookupError where `check` was not run.
-    """
-    find(name)
-    if name not in _submissions:
-        raise LookupError(f"check({name!r}, ...) has not been run")
-    return _submissions[name]
-
-
 def require(name: str) -> int | None:
     r"""The graded test of an exercise: AssertionError unless what the student last gave to `check(name, ...)` is right.
 
@@ -61,7 +50,9 @@ def require(name: str) -> int | None:
     Errors: ValueError for an unknown name; LookupError where there is neither.
     """
     exercise, own = find(name), getattr(sys.modules["__main__"], name.rpartition(".")[2], None)
-    verdict = judge(exercise, own if own is not None and name not in _submissions else submitted(name))
+    if own is None and name not in _submissions:
+        raise LookupError(f"check({name!r}, ...) has not been run")
+    verdict = judge(exercise, _submissions.get(name, own))
     assert verdict.right or verdict.points, verdict.message
     if not verdict.right:
         print(verdict.message)
