@@ -168,8 +168,8 @@ def check_puzzles():
     assert 0.05 < bit("rope", "longer 4x") < bit("sinusoidal", "longer 4x")
 
     letters = partial(mean, "selective_copy")
-    for method in ("nope", "stickbreaking"):  # not learned, and blind to blanks
-        assert letters(method, "in") > 0.3 and abs(letters(method, "sparser") - letters(method, "in")) < 0.02
+    assert min(scores("selective_copy", "nope", "in")) > 0.2 and min(scores("selective_copy", "sinusoidal", "in")) > 0.1
+    assert abs(letters("nope", "sparser") - letters("nope", "in")) < 0.02 and letters("stickbreaking", "in") > 0.1
     assert letters("sinusoidal", "sparser") > letters("rope", "sparser") > letters("alibi", "sparser")
 
     count = partial(mean, "counting")
