@@ -154,6 +154,8 @@ def run_cells(notebook, folder: Path) -> None:
     manager = InProcessKernelManager(config=config)
     manager.start_kernel()
     manager.kernel.shell.run_line_magic("matplotlib", "inline")
+    for stream in (manager.kernel.stdout, manager.kernel.stderr):
+        stream.flush_interval = 86_400  # a cell's end flushes, too; every fifth of a second would cut a line
     notebook.metadata["language_info"] = manager.kernel.language_info
     client, reader = manager.client(), NotebookClient(notebook, record_timing=False)
     client.start_channels()
