@@ -111,7 +111,6 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
 
 decay = explorable(
     _decay,
-    id="alibi.decay",
     title="ALiBi: a straight penalty, an exponential window",
     alt="Above, the bias of each head as a dotted line with its slope beside it, this one thick: straight lines that "
     "fall from zero at the query towards older keys. The end of the thick line can be dragged to another, and so can "

@@ -241,7 +241,7 @@ def puzzle_ranking(experiment: str, column: str | int = 1) -> tuple[list, str]:
     able = {name: wrong(experiment, name, column) for name in methods if learned(experiment, name)}
     top, words = ranking(able)
     unable = [METHODS[name].title for name in methods if name not in able]
-    return top, words + (f"; left out, since not learned in the mean at these rates: {listed(unable)}" if unable else "")
+    return top, words + (f"; left out, not learned in the mean at these rates: {listed(unable)}" if unable else "")
 
 
 def learned(experiment: str, name: str) -> bool:

@@ -98,7 +98,6 @@ def _slopes(attention, method):
 
 slopes = explorable(
     _slopes,
-    id="compare.slopes",
     title="Trained on 64 characters, read on up to 512",
     alt="The loss of each method at four lengths of context, a line each, its name at the right end; where many "
     "run together, only the chosen and the outermost have theirs. With the whole "
@@ -169,7 +168,6 @@ def _puzzles(puzzle):
 
 puzzles = explorable(
     _puzzles,
-    id="compare.puzzles",
     title="Five puzzles, every seed",
     alt="Wrong answers of each method in a puzzle, a mark a seed: rings as trained, diamonds outside of training, a "
     "bar from mean to mean. A long bar is a method that knows the puzzle and loses it elsewhere. Methods with a "
@@ -219,7 +217,6 @@ def _training(task, method):
 
 training = explorable(
     _training,
-    id="compare.training",
     title="How each trained",
     alt="The training loss of all methods at each step as thin gray lines, and of one, the mean over seeds, as a heavy "
     "line in a band of one standard deviation, with its name. Drag its end up or down to another method's.",

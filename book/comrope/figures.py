@@ -142,7 +142,6 @@ def _commute(degrees, rows, columns, shift):
 
 commute = explorable(
     _commute,
-    id="comrope.commute",
     title="Two walks, and a pair that moves",
     alt="The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
     "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
@@ -242,7 +241,6 @@ def _blind(form, direction, row, column):
 
 blind = explorable(
     _blind,
-    id="comrope.blind",
     title="What a block cannot see",
     alt="A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
     "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "

@@ -71,7 +71,6 @@ def _trained(layer, head, query):
 
 trained = explorable(
     _trained,
-    id="cope.trained",
     title="What a trained head counts",
     alt="Above, a bar for each character of a line of real text: the gate that the query gives it, hatched for spaces. "
     "Below, the position of each key as a staircase that rises from the query, an upright line that can be dragged, to "

@@ -91,7 +91,6 @@ def _fading(form, level, rate, floor, *, fade=fade):
 
 fading = explorable(
     _fading,
-    id="exposb.fading",
     title="A factor that fades lifts what is below zero",
     alt="Above, the logits of sixteen keys by distance, each with a line that ends in an arrow, where the fade brings"
     " it: blue is up, orange is down. On logits all go towards zero, farther away the more: those above zero "
@@ -188,7 +187,6 @@ def _ladder(which, pairs, pair):
 
 ladder = explorable(
     _ladder,
-    id="exposb.ladder",
     title="The filter over the ladder of frequencies",
     alt="Above, gray dots for the lanes as they are, and the factor on each from the fastest pair to the slowest, the "
     "two lanes of a pair joined: a bump around a quarter of the lanes. Lane by lane the joined ends stand at different "

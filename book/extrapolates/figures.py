@@ -79,7 +79,6 @@ def _cut(model, attention):
 
 cut = explorable(
     _cut,
-    id="extrapolates.cut",
     title="Trained on 64, read on up to 512",
     alt="One trained model at a time. A solid line: its loss, or its share of wrong answers, as the context grows from "
     "64 to 512. With attention cut to the training window a dashed line is added. NoPE rises, and its dashed line "

@@ -224,7 +224,6 @@ def _shift(place, start):
 
 shift = explorable(
     _shift,
-    id="four_places.shift",
     title="One sentence, a method at each place",
     alt="Five words, the dog bit the man, with a bar over each: what the last word, man, gives to it. A sixth, hatched "
     "bar is what it gives to no word. Dotted lines mark the weights without position, the same for both “the”. "

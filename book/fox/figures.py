@@ -46,7 +46,6 @@ def _trained(layer, head, query):
 
 trained = explorable(
     _trained,
-    id="fox.trained",
     title="Trained gates on a line of text",
     alt="A line of held-out text, one bar a character, with diamonds at spaces and ends of lines. Above, the trained "
     "forget gate of each character in one head: low bars are doors that close on what stands before. Below, the "

@@ -106,7 +106,6 @@ def _online_softmax(blocks, step, peak, *, update=online_update):
 
 online_softmax = explorable(
     _online_softmax,
-    id="kernels.online_softmax",
     title="The softmax, one block of keys at a time",
     alt="Three panels over the same keys. Top: the scores, with the blocks done, the block just read (hatched) and the "
     "keys still to come, and a dashed staircase, the largest score so far. Middle: the term of each key relative "
@@ -177,7 +176,6 @@ def _causal_blocks(queries, keys, block_q, block_k, *, kind=tile_kind):
 
 causal_blocks = explorable(
     _causal_blocks,
-    id="kernels.causal_blocks",
     title="Which tiles a causal kernel computes",
     alt="The matrix of scores in a frame, a row for each query and a column for each key, cut into tiles, which reach "
     "beyond the frame where they do not divide it. A dotted diagonal that ends in the bottom right corner marks "

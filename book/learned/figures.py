@@ -70,7 +70,6 @@ def _resizing(length, row, prefix, *, resize=learned.resize):
 
 resizing = explorable(
     _resizing,
-    id="learned.resizing",
     title="Resizing a trained table",
     alt="One lane of a trained table: open gray dots for its old rows, with a line through them; blue dots for the new "
     "rows, which lie on that line, at the places where they read. The blue ruler above them counts the new rows. A "
@@ -142,7 +141,6 @@ def _likeness(step, i, mean):
 
 likeness = explorable(
     _likeness,
-    id="learned.likeness",
     title="What the table learns",
     alt="Above, the mean cosine of two rows against their offset: an orange dashed curve for the sinusoid, blue dots "
     "for a learned table and thin lines for other seeds. They start near zero (dotted) and end above the sinusoid "
@@ -201,7 +199,6 @@ def _cliff(shift):
 
 cliff = explorable(
     _cliff,
-    id="learned.cliff",
     title="The cliff at the table's end",
     alt="Above, loss against the first id of the same characters: a solid line for the learned table, a dashed one for "
     "the sinusoid, a diamond on each at the chosen id. Below, the length of each row of the table: long up to the "

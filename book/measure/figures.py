@@ -8,15 +8,12 @@ import numpy as np
 from posenc.lab.experiments import ONE_A_PLACE, load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.explore.parts import axis, bars, heat, label, level, number, path, signed, tile, upright
+from posenc.lab.titles import title
 from posenc.lab.train.tasks import NEEDLE_VALUES
 from posenc.methods import METHODS
 
 load = functools.cache(functools.partial(load_results, methods=ONE_A_PLACE))
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down")
-
-
-def title(method):
-    return METHODS[method].title
 
 
 def added(results, method, keys, gap):
@@ -76,7 +73,6 @@ def _distance_keys(method, keys, gap):
 
 distance_keys = explorable(
     _distance_keys,
-    id="measure.distance_keys",
     title="Too far, or too many?",
     alt="A map of four by four cells for the method: to the right the unseen gap before the context grows, upward the "
     "number of keys; the lower left cell is training. The number in a cell, and its color, is what is added to the "
@@ -138,7 +134,6 @@ def _needle(method, at):
 
 needle = explorable(
     _needle,
-    id="measure.needle",
     title="Where is the needle lost?",
     alt="The share of wrong answers against the distance of the needle: a heavy line in the longest context, thin ones "
     "in shorter ones, and a dashed one with attention cut to the training window, which is at guessing for every "

@@ -87,7 +87,6 @@ def _mirrors(a, b, strength):
 
 mirrors = explorable(
     _mirrors,
-    id="moving_ruler.mirrors",
     title="Two reflections, in two orders",
     alt="A key as a gray arrow, and two mirrors through its foot, each square to its w, a dotted and b dashed, whose "
     "ends can be dragged. "
@@ -140,7 +139,6 @@ def _slot(fit, empty, others):
 
 slot = explorable(
     _slot,
-    id="moving_ruler.slot",
     title="A slot for nobody",
     alt="Bars of the weight that goes to the key that fits, to all others together and to nobody, with and without a "
     "sink. Without one the others share everything when nothing fits; with one the sink takes it. The diamonds can "
@@ -191,7 +189,6 @@ def _mixture(near, back):
 
 mixture = explorable(
     _mixture,
-    id="moving_ruler.mixture",
     title="A curve of one's own",
     alt="Two thin curves over distance, one high for near keys and one for far ones, and a solid "
     "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are: an "

@@ -4,7 +4,7 @@ import numpy as np
 
 from posenc.chapters.one_model.figures import FIVE, LENGTHS, NAMES, OBJECTIVES, RUNS, scores
 from posenc.lab.experiments import load_results, verdict
-from posenc.lab.write import cell, finish, interval, say_all, table
+from posenc.lab.write import cell, finish, interval, rate_tried, say_all, table
 
 RATES = {"causal": load_results("rates_report_causal"), "masked": load_results("rates_report_masked")}
 
@@ -29,13 +29,6 @@ def outcome(objective: str, arm: str) -> str:
     return f"{RUNS[objective]['claims'][arm]}: {verdict(RUNS[objective], arm).outcome}"
 
 
-def tried(objective: str, arm: str, **rates: float) -> float:
-    """An arm's loss on validation text at a learning rate `lr`, and the factor `own` on that of its own numbers."""
-    trials = RATES[objective]["trials"][arm]
-    (found,) = (trial["mean"] for trial in trials if {key: trial[key] for key in rates} == rates)
-    return found
-
-
 def numbers() -> dict[str, str]:
     """What the prose tells and does not read itself; an assertion fails where the results contradict it."""
     gains = {arm: beside("masked", "nope", arm).mean() for arm in ("absolute", "standard", "rope")}
@@ -47,8 +40,8 @@ def numbers() -> dict[str, str]:
     assert all(verdict(RUNS[objective], "rse").outcome == "failed" for objective in OBJECTIVES)
     for objective, name in (("causal", ""), ("masked", "_masked")):
         choice = RATES[objective]["choice"]["rse"]
-        words[f"rse_chosen{name}"] = f"{tried(objective, 'rse', **choice):.2f}"
-        words[f"rse_common{name}"] = f"{tried(objective, 'rse', **choice | {'own': 1.0}):.2f}"
+        words[f"rse_chosen{name}"] = f"{rate_tried('rse', **choice, sweep=f'report_{objective}'):.2f}"
+        words[f"rse_common{name}"] = f"{rate_tried('rse', choice['lr'], 1, f'report_{objective}'):.2f}"
     for arm, objective in ((arm, objective) for arm in ("rse", "rse_ran") for objective in OBJECTIVES):
         raw = np.array([seed["bias.raw"] for seed in RUNS[objective]["methods"][arm]["own"]])  # [seeds, layers, 1]
         words[f"penalty_{arm}_{objective}"] = f"{np.logaddexp(0, raw.min()):.2f} to {np.logaddexp(0, raw.max()):.2f}"

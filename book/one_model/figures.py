@@ -102,7 +102,6 @@ def _choice(arm: str, words: str):
 
 curves = explorable(
     _curves,
-    id="one_model.curves",
     title="One model trains, its encoding is exchanged",
     alt="Two panels of training loss by step: at the left the models that predict the next character, at the right "
     "those that fill in hidden ones. Every arm is a thin gray line; the one in hand is heavy, in a band of one "
@@ -114,7 +113,6 @@ curves = explorable(
 )
 longer = explorable(
     _longer,
-    id="one_model.longer",
     title="Trained short, tested long",
     alt="Two panels of loss on the same held-out characters, by how many characters of context there are. For the next "
     "character stick-breaking, RSE and ALiBi run level, and what adds vectors has risen at twice the length. For "

@@ -95,7 +95,6 @@ def _ids(situation, ids, mask, n):
 
 ids = explorable(
     _ids,
-    id="practice.ids",
     title="Whose ids are wrong?",
     alt="Eight tokens, the right id of each in gray and the id it has below, bold and orange where it is wrong. Under "
     "them a square of queries and keys: a colored cell with a number is a visible pair whose offset is off by so "
@@ -155,7 +154,6 @@ def _wrong_ids(which, off):
 
 wrong_ids = explorable(
     _wrong_ids,
-    id="practice.wrong_ids",
     title="What do wrong ids cost?",
     alt="A bar for each method: what is added to the loss of a trained model when position ids are off by the chosen "
     "number, with a ring for each seed. When all ids are moved, relative methods have no bar; when only the new "

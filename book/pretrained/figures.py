@@ -93,7 +93,6 @@ def _losses(arm):
 
 losses = explorable(
     _losses,
-    id="pretrained.losses",
     title="Twice the length, and what of it does harm",
     alt="Above, where the keys stand that the last query sees: a bar over their distances, a diamond where many stand "
     "in one place. Below, a row for each change: how far the loss of each of five texts moves beside the untouched "
@@ -131,7 +130,6 @@ def _heads(layer, head):
 
 heads = explorable(
     _heads,
-    id="pretrained.heads",
     title="Where the heads of SmolLM2 look",
     alt="Above, a map with a column for each layer and a row for each head, the brighter the more of the weight lies "
     "on the first key; a frame marks the chosen head and can be dragged. Below, its weight by distance.",

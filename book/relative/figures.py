@@ -67,7 +67,6 @@ def _four_terms(text, query, key, moved):
 
 four_terms = explorable(
     _four_terms,
-    id="relative.four_terms",
     title="Transformer-XL: one score, four terms",
     alt="Five square maps, queries down and keys across: the four terms and their sum, with a cross on one pair, which "
     "can be dragged in the last. Term a is irregular. In term b every row is a smooth curve of the distance, another "
@@ -159,7 +158,6 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
 
 bucket_staircase = explorable(
     _bucket_staircase,
-    id="relative.bucket_staircase",
     title="T5: which offsets share a number?",
     alt="Above, a tape of tiles from 300 keys before the query up to it, one tile a bucket: hair-thin tiles near the "
     "query, then wider and wider ones, and beyond the maximal distance a single one. Below, the same as a "
@@ -252,7 +250,6 @@ def _followed(place):
 
 shift_trick = explorable(
     _shift_trick,
-    id="relative.shift_trick",
     title="The shift trick: no score is moved, only the rows are cut anew",
     alt="A table of tiles, each named by its query, A to D, and a distance. First every row runs through the same "
     "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first "

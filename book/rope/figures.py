@@ -179,7 +179,6 @@ def _trained_head(head, distance):
 
 trained_head = explorable(
     _trained_head,
-    id="rope.trained_head",
     title="What training makes of it",
     alt="The mean score of a trained head against distance, in a band of one spread, up to two and a half times the "
     "training length. Within the training length it peaks a token or two away, up to the dashed line, and falls; past "

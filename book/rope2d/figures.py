@@ -91,7 +91,6 @@ def _map(row, column, pairs, direction, *, angles=angles):
 
 map = explorable(
     _map,
-    id="rope2d.map",
     title="What a query sees from its patch",
     alt="A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
     "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "

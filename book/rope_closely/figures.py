@@ -217,7 +217,6 @@ def _precision(place, dtype, octave, pair):
 
 precision = explorable(
     _precision,
-    id="rope_closely.precision",
     title="What rounding does to the angle",
     alt="Above, the cosine of one pair at 33 neighboring positions: the exact curve, and a diamond for what is "
     "computed. With positions in bf16 the diamonds sit on the curve up to position 256; beyond it neighbors share a "

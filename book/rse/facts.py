@@ -145,9 +145,8 @@ def parts_numbers() -> dict[str, str]:
     for arm, other in pairs:
         for end, at in (("near", first), ("far", last)):
             words[f"{arm}_{other}_{end}"] = ablation.in_words(arm, at, other)
-    trials = load_results("rates_ablation_text")["trials"]["rse_penalty"]
-    best = min(trials, key=lambda trial: trial["mean"])["lr"]
-    slow, fast = (min(t["mean"] for t in trials if (t["lr"], t["own"]) == (best, own)) for own in (1, 10))
+    best = load_results("rates_ablation_text")["choice"]["rse_penalty"]["lr"]
+    slow, fast = (rate_tried("rse_penalty", best, own, "ablation_text") for own in (1, 10))
     return words | {"slow": f"{slow:.2f}", "fast": f"{fast:.2f}"}
 
 

@@ -63,7 +63,6 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
 
 allocation = explorable(
     _allocation,
-    id="rse.allocation",
     title="What lambda allots",
     alt="Above, the weight of each key of one query, all contents equal. Below, how much of the stick reaches each "
     "key; drag the triangle, the query, and the diamond under the top of the hill, which sets lambda. Asked from "
@@ -135,7 +134,6 @@ def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
 
 primacy = explorable(
     _primacy,
-    id="rse.primacy",
     title="Primacy against recency",
     alt="Two panels of bars over the same keys, with the same logits: above, key 0 is asked first, below, the last "
     "key. Two stars mark equal matches, with what they get, and a falling line is the stick that reaches each key. "

@@ -68,7 +68,6 @@ def _angles(scheme, factor, target):
 
 angles = explorable(
     _angles,
-    id="scaling.angles",
     title="Angles seen and unseen, and what it costs to avoid them",
     alt="Above, a bar for each of 64 pairs: the part of the circle that training showed, and hatched on top what is "
     "new at the target length. Below, the angle of one token, as a share of what it was in training: all of it where "
@@ -137,7 +136,6 @@ def _temperature(spread, strength):
 
 temperature = explorable(
     _temperature,
-    id="scaling.temperature",
     title="More keys, flatter attention, and a temperature against it",
     alt="The number of keys that a query attends to, the exponential of the entropy, against the number of keys, both "
     "on log axes, for random logits. With the logits as they are the dashed line rises in parallel to the dotted one "
@@ -216,7 +214,6 @@ def _which_lanes(kind, cutoff):
 
 which_lanes = explorable(
     _which_lanes,
-    id="scaling.which_lanes",
     title="Which lanes break it?",
     alt="Above, the loss of a trained model by position in the text: as trained it climbs beyond the trained length, "
     "with attention cut to that length it stays, and a thick line shows it with the chosen pairs of lanes stopped at "

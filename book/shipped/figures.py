@@ -110,7 +110,6 @@ def _depth(model, layer, length):
 
 depth = explorable(
     _depth,
-    id="shipped.depth",
     title="What a model's layers do with position",
     alt="Above, a bar for each of the first twelve layers, which the later ones repeat, as high as the layer sees "
     "far, in the color and the pattern of its kind: RoPE over all keys, in a window, in blocks, no position, linear, "

@@ -44,7 +44,6 @@ def _ladder(dim, base, position, *, table=sinusoidal.table):
 
 ladder = explorable(
     _ladder,
-    id="sinusoidal.ladder",
     title="The frequency ladder",
     alt="A heat map of lanes against positions: stripes in the first lanes change at every position, the last lanes "
     "hardly at all. A level line is dragged from position to position, and below, a bar for each lane shows the row "
@@ -98,7 +97,6 @@ def _inner_product(m, dim, between, *, table=sinusoidal.table):
 
 inner_product = explorable(
     _inner_product,
-    id="sinusoidal.inner_product",
     title="The inner product by offset",
     alt="Above, the score of three positions with every other, divided by C/2, against the place of the other: three "
     "bumps, one of which follows the position m that is dragged. Below, the same three against the offset n - m: a "
@@ -154,7 +152,6 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
 
 one_rotation = explorable(
     _one_rotation,
-    id="sinusoidal.one_rotation",
     title="One rotation carries every position",
     alt="A clock face for one pair of lanes. A solid hand stands at position m, a dashed one at m + t, with the arc "
     "between them; both hands are dragged by their tips. A gray pair of hands stands at 0 and t, with an arc of the "

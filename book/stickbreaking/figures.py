@@ -78,7 +78,6 @@ def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
 
 dilution = explorable(
     _dilution,
-    id="stickbreaking.dilution",
     title="More keys behind the match",
     alt="Above, two bars, who has the weight under softmax and who under stick-breaking: nearer keys, the match, "
     "farther keys, and what is left over of the stick. Below, the weight of the match against the number of keys "

@@ -63,7 +63,6 @@ def _ask(angle, length):
 
 ask = explorable(
     _ask,
-    id="ten_lines.ask",
     title="A query among three keys",
     alt="At the left a plane with three dashed arrows, the keys of the, dog and bit, and a solid one, the query: its "
     "end can be dragged. At the right a bar for each word, the weight that the query gives it, with the score s "

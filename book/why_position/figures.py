@@ -133,7 +133,6 @@ def _shuffle(sentence, position, mask, depth):
 
 shuffle = explorable(
     _shuffle,
-    id="why_position.shuffle",
     title="Reorder a sentence: do the outputs only reorder with it?",
     alt="Left, the sentence as written, right, as it is read: each word has a strip of colored numbers, what attention "
     "puts out for it. A line leads from each word to its new place, blue where its output is the same, orange and "

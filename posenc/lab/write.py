@@ -79,9 +79,9 @@ def say(name, value, spec=""):
     glue(name, typeset(value if isinstance(value, str) else format(value, spec)), display=False)
 
 
-def rate_tried(method: str, lr: float, own: float) -> float:
+def rate_tried(method: str, lr: float, own: float, sweep: str = "train_short_test_long") -> float:
     """A method's loss on validation text at a learning rate, and a factor on that of its own parameters."""
-    trials = load_results("rates_train_short_test_long")["trials"][method]
+    trials = load_results(f"rates_{sweep}")["trials"][method]
     (found,) = (trial["mean"] for trial in trials if (trial["lr"], trial["own"]) == (lr, own))
     return found
 
