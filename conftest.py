@@ -58,13 +58,6 @@ def pytest_collection_modifyitems(config, items):
     items[:] = kept
 
 
-def pytest_terminal_summary(terminalreporter):
-    r"""Name the tests that take longer than one of the gate should."""
-    slow = [report for report in terminalreporter.getreports("passed") if report.when == "call" and report.duration > 2]
-    for report in sorted(slow, key=lambda report: -report.duration):
-        terminalreporter.write_line(f"over 2 s: {report.duration:.1f} s {report.nodeid}")
-
-
 def built_pages(*folders: str) -> list[str]:
     r"""The built pages in these folders of the site, without those that only lead on from an old address."""
     paths = sorted(path for folder in folders for path in (SITE / folder).glob("**/*.html"))

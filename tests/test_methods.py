@@ -3,6 +3,7 @@
 import pytest
 import torch
 from cases import DIM, HEAD_DIM, HEADS, NAMES, Block, attend, causal_modes, encoding, tokens, told
+from loops import close
 
 import posenc
 
@@ -14,10 +15,6 @@ ABSOLUTE |= {"fire-near", "rope+shaw-values"}
 
 each = pytest.mark.parametrize("name", NAMES)
 each_mode = pytest.mark.parametrize("name, causal", [(name, causal) for name in NAMES for causal in causal_modes(name)])
-
-
-def close(actual, expected, tolerance=1e-12):
-    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", posenc.METHODS)

@@ -2,24 +2,33 @@ r"""What must hold for every method at any shape, dtype, mask and position: draw
 
 The tests of each module check its equation at chosen shapes; here each method is built anew with drawn sizes and
 options and compared with plain loops over the formula, and its implementations with each other.
-`profiles.py` says how many cases are drawn.
 """
 
 import math
+import os
 from functools import partial
 from typing import NamedTuple
 
 import pytest
 import torch
 from cases import gates
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loops import bucket, close, dot, ladder, network, pair, sinusoid, slopes, softplus, stick, turn
 from loops import softmax as plain_softmax
-from profiles import cases
 
 import posenc
 from posenc import rope, rse, scaling, stickbreaking
+
+WEEKLY = os.environ.get("HYPOTHESIS_PROFILE") == "weekly"  # more cases, and others each time
+cases = settings(
+    max_examples=600 if WEEKLY else 20,
+    derandomize=not WEEKLY,
+    print_blob=WEEKLY,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],  # a shared machine is no reason to fail
+)
 
 whole = st.integers
 flag = st.booleans()
@@ -413,7 +422,7 @@ def by_loops(case, encoding):
 
 
 @pytest.mark.parametrize("name", [name for name in IN_ATTENTION if name in drawn_options(2, 2)])
-@cases()
+@cases
 @given(data=st.data())
 def test_attention_equals_plain_loops(name, data):
     drawn = data.draw(case([name], longest=5))
@@ -424,7 +433,7 @@ def test_attention_equals_plain_loops(name, data):
     close(out, expected_out, 1e-7)
 
 
-@cases()
+@cases
 @given(drawn=case(masks=("none", "all", "keys")), loud=st.sampled_from([1e-3, 1.0, 50.0]))
 def test_gradients_are_finite_and_nothing_flows_to_what_nobody_sees(drawn, loud):
     encoding = drawn.encoding().float()
@@ -441,7 +450,7 @@ def test_gradients_are_finite_and_nothing_flows_to_what_nobody_sees(drawn, loud)
     assert (tensors[0].grad.transpose(1, 2)[~drawn.visible().any(2)] == 0).all()
 
 
-@cases()
+@cases
 @given(drawn=case())
 def test_each_implementation_that_serves_a_case_gives_the_same(drawn):
     encoding, expected = drawn.encoding(), drawn.attend()
@@ -466,7 +475,7 @@ def sticks(draw):
     return scores, visible
 
 
-@cases()
+@cases
 @given(drawn=sticks(), order=order, dtype=st.sampled_from([torch.float64, torch.float32]))
 def test_a_stick_is_broken_into_pieces_and_a_rest(drawn, order, dtype):
     scores, visible = drawn[0].to(dtype), drawn[1]

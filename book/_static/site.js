@@ -143,7 +143,7 @@
   // ---- what scrolls sideways must be reachable by keyboard: such places become focusable
   // Asking for widths lays out the whole page, so it waits until the reader does something.
 
-  const wide = ["pre", "div.math", ".pst-scrollable-table-container", ".table-wrapper", ".cell_output > .output"];
+  const wide = ["pre", "div.math", ".pst-scrollable-table-container", ".cell_output > .output"];
   const idle = window.requestIdleCallback || ((work) => setTimeout(work, 1));
   function mark() {
     const places = all(wide.map((name) => `.bd-article ${name}`).join(", "));

@@ -1,11 +1,9 @@
-"""Mistakes in circulation: every row has its check, the checks notice turned facts, and numbers come out twice."""
+"""Mistakes in circulation: every row has its check, and the checks notice turned facts."""
 
-import functools
 import math
 import re
 import sys
 
-import numpy as np
 import pytest
 import torch
 
@@ -15,12 +13,6 @@ from posenc.chapters.errata import later as errata_later
 from posenc.lab.write import ROOT
 
 CHECKS = {row.__name__: row for row in errata.ROWS}
-
-
-@functools.cache
-def numbers(label):
-    """What a row's check returns."""
-    return CHECKS[label]()
 
 
 def test_every_row_is_in_the_table_and_shows_the_check_of_its_name():
@@ -86,35 +78,3 @@ def test_a_turned_fact_makes_the_check_fail(label, monkeypatch):
     monkeypatch.setattr(getattr(home, module[0]) if module else home, name, TURNS[label][1])
     with pytest.raises(AssertionError):
         CHECKS[label]()
-
-
-# --- the numbers, by another road ------------------------------------------------------------------------------------
-# Closed forms and other libraries, nothing of posenc, whose functions are tested in their place.
-
-
-def ladder(dim, base=10000.0):
-    return np.array([base ** (-2 * i / dim) for i in range(dim // 2)])
-
-
-def test_yarn_in_another_library_has_these_frequencies():
-    from transformers import LlamaConfig
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-    parameters = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 4096}
-    config = LlamaConfig(
-        hidden_size=512, num_attention_heads=4, head_dim=128, max_position_embeddings=4096, rope_parameters=parameters
-    )
-    theirs, heat = ROPE_INIT_FUNCTIONS["yarn"](config, device="cpu")
-    ratio = ladder(128, 10000 * 8 ** (128 / 126)) / theirs.double().numpy()
-    assert numbers("yarn") == {
-        "yarn_differ": str((abs(ratio - 1) > 0.01).sum()),
-        "yarn_most": f"{max(ratio.max(), 1 / ratio.min()):.1f}",
-        "yarn_heat": f"{heat**2:.2f}",
-    }
-
-
-def test_slopes_of_another_library_are_these():
-    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
-
-    theirs = build_alibi_tensor(torch.ones(1, 2, dtype=torch.long), 12, torch.float32)[:, 0, 1].tolist()
-    assert numbers("slopes")["slopes_last"] == ", ".join(f"{slope:.4f}" for slope in theirs[-4:])

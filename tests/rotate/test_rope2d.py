@@ -5,16 +5,13 @@ import cmath
 import pytest
 import torch
 from loops import close, normal
+from test_liere import grid, weights
 
 import posenc
 from posenc.rotate.rope import inv_freq
 from posenc.rotate.rope2d import axial, rope2d, rotate
 
 HEADS, DIM = 3, 24
-
-
-def grid(rows, columns):
-    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
 
 
 def made(form, **options):
@@ -32,10 +29,6 @@ def by_loops(x, positions, freqs):
                 z = complex(x[h, t, 2 * i], x[h, t, 2 * i + 1]) * cmath.exp(1j * angle)
                 out[h, t, 2 * i], out[h, t, 2 * i + 1] = z.real, z.imag
     return out
-
-
-def weights(encoding, q, k, positions):
-    return posenc.attention(q, k, k, encoding, pos_q=positions, pos_k=positions, causal=False, return_weights=True)[1]
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])

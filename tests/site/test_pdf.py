@@ -116,18 +116,12 @@ def test_a_book_is_printed_and_another_refused(tmp_path, browser):
         pdf.check(site, to)
 
 
-def test_the_same_site_gives_the_same_pack(tmp_path, monkeypatch):
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    site = write_site(tmp_path / "html")
-    packs = [tmp_path / "a.zip", tmp_path / "b.zip"]
-    offline.pack(site, packs[0])
-    (site / "index.html").touch()
+def test_the_pack_holds_the_site_in_one_folder_and_nothing_that_only_publishing_wants(tmp_path):
+    site, to = write_site(tmp_path / "html"), tmp_path / "a.zip"
     (site / "posenc.pdf").write_text("not in it")
-    assert offline.pack(site, packs[1]).startswith("b.zip: 10 files")
-    assert packs[0].read_bytes() == packs[1].read_bytes()
-    with zipfile.ZipFile(packs[0]) as inside:
-        assert inside.namelist() == sorted(inside.namelist()) and "posenc-book/index.html" in inside.namelist()
-        assert {entry.date_time for entry in inside.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+    assert offline.pack(site, to).startswith("a.zip: 10 files")
+    with zipfile.ZipFile(to) as inside:
+        assert "posenc-book/index.html" in inside.namelist()
 
 
 @pytest.mark.weekly
