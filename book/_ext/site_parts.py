@@ -107,7 +107,7 @@ def describe(app: Sphinx, pagename, templatename, context, doctree) -> None:
 
 @functools.cache
 def built() -> tuple[datetime.datetime, str]:
-    r"""(time of this build, commit or "" outside a checkout); SOURCE_DATE_EPOCH sets the time, as elsewhere."""
+    r"""(time of this build, commit or "" outside a checkout); SOURCE_DATE_EPOCH sets the time."""
     seconds = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
     now = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)

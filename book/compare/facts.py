@@ -329,7 +329,9 @@ def puzzle_numbers() -> dict:
     assert {"nope", "t5"} <= top["needle"] and {"fox", "stickbreaking"} <= top["counting"]
     assert {"sinusoidal", "rope", "alibi", "stickbreaking"} <= top["flipflop"]
     assert "highest" not in rankings["flipflop"][1] and not learned("selective_copy", "stickbreaking")  # all tie
-    assert rankings["selective_copy"][0] == ["cope"] and wrong("selective_copy", "fox", 0).min() > LEARNED
+    copied = {name: wrong("selective_copy", name, 1).mean() for name in needle if learned("selective_copy", name)}
+    assert sorted(copied, key=copied.get)[:3] == ["cope", "fire", "shaw"] and top["selective_copy"] == {"cope"}
+    assert wrong("selective_copy", "fox", 0).min() > LEARNED
     picks = ("stickbreaking", "transformer_xl")  # of check yourself
     assert all("breaks" not in (word_on_text(name), word_on_needle(name)) for name in picks)
     gaps = start["transformer_xl"] - start["stickbreaking"]

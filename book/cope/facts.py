@@ -191,6 +191,8 @@ def check_use():
     told = [name for name, gaps in apart.items() if gaps.mean() > half_width(gaps)]
     assert told == ["rare_shaw", "far_counting"]
     assert scores("counting", "cope", "rarely asked").mean() < SOLVED
+    assert min(ARMS, key=lambda arm: scores("selective_copy", arm, "longer 4x").mean()) == "shaw"
+    assert "not decided" in predictions_table().data.splitlines()[9]  # Shaw's letters
 
 
 def gate_numbers():

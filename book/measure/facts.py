@@ -170,6 +170,8 @@ def check_puzzles():
     letters = partial(mean, "selective_copy")
     assert min(scores("selective_copy", "nope", "in")) > 0.2 and min(scores("selective_copy", "sinusoidal", "in")) > 0.1
     assert abs(letters("nope", "sparser") - letters("nope", "in")) < 0.02 and letters("stickbreaking", "in") > 0.1
+    assert max(letters("rope", "in"), letters("alibi", "in")) < 0.1
+    assert verdict(results("selective_copy"), "stickbreaking").outcome == "not decided"
     assert letters("sinusoidal", "sparser") > letters("rope", "sparser") > letters("alibi", "sparser")
 
     count = partial(mean, "counting")

@@ -23,7 +23,7 @@ class Exercise:
     cases: tuples of arguments, or a function without arguments that returns them (seeded, so that each call returns
         the same). Make them tell the mistakes apart: odd shapes, no symmetric values, no zeros.
     tolerance: greatest error allowed, relative to max(1, |expected|).
-    points: what it is worth; the graded cell of the lab says the same.
+    points: what it is worth, here and in the graded cell that `labs.py` writes.
     mistakes: what is wrong in words ("the sign of the sine is flipped") -> how the reference's body goes wrong in that
         way: "old -> new", where `old` stands in it once; several such in a tuple; "-> rotate(-x)", what is returned
         instead of all of it (with the right functions of the module); or a function.
