@@ -41,7 +41,7 @@ from posenc.lab.train.tiny import own_parameters
 KNOWN = SWEEPS | report.EXTRA  # the sweeps that the commands train, by name
 # What all cells of one JSON share, as far as it is there: "device" stands for a GPU, "choice" for rates.
 SAME = ("settings", "versions", "corpus", "device", "choice")
-ONCE = ("parameters", "sample", "sample_long")  # what stands once for all seeds of an arm
+ONCE = ("parameters", "sample")  # what stands once for all seeds of an arm
 
 FACTORS = (0.5, 1, 2)  # on the preset's learning rate
 BEYOND = 4  # how many more, where the best stands at an end
@@ -239,12 +239,10 @@ def run_cell(sweep: Sweep, arm: str, seed: int, settings: Settings, device: str 
     method, options = made(sweep, arm)
     model, history = train_with(method, settings, seed, sweep.task, device=device, progress=False, options=options)
     cell = six_digits(sweep.measure(model, settings))
-    cell["final_train_loss"] = round(float(numpy.mean(history["loss"][-max(1, settings.steps // 10) :])), 6)
     cell["curve"] = [round(float(numpy.mean(history["loss"][i : i + 10])), 4) for i in range(0, settings.steps, 10)]
     cell["parameters"] = sum(parameter.numel() for parameter in model.parameters())
     if sweep.task == "text" and seed == 0 and sweep.arms is None:
         cell["sample"] = sample(model, window=settings.length)
-        cell["sample_long"] = sample(model, length=400)
     cell["seconds"] = round(time.perf_counter() - started, 1)
     return cell
 
