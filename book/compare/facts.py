@@ -337,16 +337,32 @@ def puzzle_numbers() -> dict:
     gaps = start["transformer_xl"] - start["stickbreaking"]
     fox = sorted(load_results("rates_selective_copy")["trials"]["fox"], key=lambda trial: trial["mean"])
     assert fox[1]["lr"] == fox[0]["lr"] and fox[1]["own"] == 10
+    gains = recall_gains()
     assert 0 < gaps.min() and gaps.mean() <= RESULTS[TEXT]["tolerance"]  # "with every seed, by less than"
     return {puzzle: words for puzzle, (_, words) in rankings.items()} | {
         "learned": f"{LEARNED:.0%}",
         "least": f"{LEAST:g}",
         "needle_near": puzzle_ranking("needle", "near")[1],
         "needle_cut": f"{min(wrong('needle', name, 'far, cut').mean() for name in needle):.0%}",
+        "recall_gains": listed(f"{METHODS[name].title} ({gains[name]})" for name in list(gains)[:3]),
         "fox_by": f"{fox[1]['mean'] - fox[0]['mean']:.3f}",
         "copy_able": f"{sum(learned('selective_copy', name) for name in needle)}",
         "copy_each": f"{sum(wrong('selective_copy', name, 0).max() <= LEARNED for name in needle)}",
         "pick_stick_rise": signed(rise("stickbreaking")),
+    }
+
+
+def recall_gains() -> dict[str, str]:
+    """Validation losses on recall at the needle's choice and at its own, in words: what gains most comes first."""
+    losses = {}
+    for name, trials in load_results("rates_recall")["trials"].items():
+        tried = {(trial["lr"], trial["own"]): trial["mean"] for trial in trials}
+        at_needles = tuple(load_results("rates_needle")["choice"][name].values())
+        if at_needles in tried:  # RSE's was not
+            losses[name] = tried[at_needles], min(tried.values())
+    return {
+        name: "{:.3f} to {:.3f}".format(*losses[name])
+        for name in sorted(losses, key=lambda n: np.subtract(*losses[n]))[::-1]
     }
 
 
