@@ -172,7 +172,8 @@ def plot_scores(results, columns=None, methods=None):
     for name in columns:
         check_choice("columns", name, list(results["tests"]))
     share = results["unit"].startswith("share")
-    figure, axes = blank_figure(4.4, 2.3 + 0.2 * -(-len(methods) // 3))  # the legend has three names in a row
+    rows = -(-len(methods) // 3)  # of the legend
+    figure, axes = blank_figure(max(4.4, 0.75 * len(columns)), 2.3 + 0.2 * rows)
     for index, name in enumerate(methods):
         rows = [mean_spread(results["methods"][name]["scores"][column]) for column in columns]
         at = numpy.arange(len(columns)) + (index - (len(methods) - 1) / 2) * min(0.13, 0.8 / len(methods))
@@ -180,7 +181,7 @@ def plot_scores(results, columns=None, methods=None):
         axes.errorbar(at, mean, spread, linestyle="none", capsize=2, label=title(name), **look(name))
         if share:
             axes.vlines(at, 0, mean, color=look(name)["color"], linewidth=1, alpha=0.6)
-    axes.set_xticks(range(len(columns)), [folded(str(name), 9) for name in columns])
+    axes.set_xticks(range(len(columns)), [folded(str(name), 8) for name in columns])
     axes.set(ylabel=results["unit"], xlim=(-0.5, len(columns) - 0.5))
     if share:
         axes.set_ylim(-0.03, 1.03)
