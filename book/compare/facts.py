@@ -131,10 +131,10 @@ def choices_table():
         for experiment in chosen:
             choice = RESULTS[experiment]["choice"][name]
             tried = load_results(f"rates_{experiment}")["trials"][name]
-            own = f" × {choice['own']:g}" if any(trial["own"] != 1 for trial in tried) else ""
-            cells.append(f"{choice['lr']:g}{own}, of {len(tried)}")
+            own = f"\u00a0×\u00a0{choice['own']:g}" if any(trial["own"] != 1 for trial in tried) else ""
+            cells.append(f"{choice['lr']:g}{own}")
         rows.append([link(name), *cells])
-    return table(["method", "text: rate, of how many", *(titled(name) for name in chosen[1:])], rows)
+    return table(["method", "Text", *(titled(name) for name in chosen[1:])], rows)
 
 
 def counts_table():
