@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from lab_runs import ROOT, labs
+from lab_runs import labs, private
 
 from posenc.chapters.symptoms.exercises import EXERCISES, FAULTS, drawn, faulty
 from posenc.lab.check import cells, require, submission
 
-LAB = [cell.source for cell in labs.read(ROOT / "book" / "symptoms" / "lab.py", labs.address()).cells]
+LAB = [cell.source for cell in labs.read(private("symptoms/lab.py"), labs.address()).cells]
 
 
 @pytest.mark.sample(3)
