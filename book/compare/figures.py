@@ -150,7 +150,7 @@ def _puzzles(puzzle):
         marks("outside", outside, "diamond", 8, "orange", beyond),
         marks("as trained", inside, "circle-open", 12, "blue", "as trained"),
     ]
-    words = "wrong answers, a mark a seed; ✗ did not learn the puzzle"
+    words = "wrong answers, a mark a seed; ✗ not learned in the mean"
     names = dict(tickvals=list(at.values()), ticktext=[METHODS[m].title + " (✗)" * (not able[m]) for m in order])
     layout = dict(
         height=460,
@@ -170,8 +170,8 @@ puzzles = explorable(
     _puzzles,
     title="Five puzzles, every seed",
     alt="Wrong answers of each method in a puzzle, a mark a seed: rings as trained, diamonds outside of training, a "
-    "bar from mean to mean. A long bar is a method that knows the puzzle and loses it elsewhere. Methods with a "
-    "cross, pale at the foot, did not learn the puzzle itself, so what they do elsewhere tells nothing.",
+    "bar from mean to mean. A long bar without a cross is a method that knows the puzzle and loses it elsewhere. "
+    "Methods with a cross, pale at the foot, did not learn the puzzle in the mean; single seeds may have.",
     readout="outside: {outside} · {learned} learn it · lowest {best}",
     puzzle=slider(list(PUZZLES), label="puzzle", default="recall"),  # the needle is asked for first
 )

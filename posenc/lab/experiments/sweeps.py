@@ -422,7 +422,7 @@ SWEEPS = {
         },
         headline="Arora et al. (arXiv 2312.04927): attention solves multi-query recall at any number of pairs that "
         "they train, convolutions and recurrences need width that grows with it.",
-        shows_not="Recall at the number of pairs trained for: more pairs also mean longer contexts here.",
+        shows_not="Recall of as many pairs as trained for in a longer context: here both grow together.",
         facts=lambda settings: {"pairs": recall_pairs(settings), "trained_pairs": recall_pairs(settings)[2]},
     ),
     "ablation_text": Sweep(
