@@ -80,8 +80,7 @@ def main():
     rates = {arm: found["rate"] for arm, found in tasks["glyphs"].items() if arm != "none"}  # which reads no coordinate
     cells = record.train_at({(PERTURBED, arm): rate for arm, rate in rates.items()}, run, "pictures")
     tasks[PERTURBED] = {
-        arm: {"rate": rate, "scores": record.over(cells, (PERTURBED, arm), rate, record.SEEDS)}
-        for arm, rate in rates.items()
+        arm: {"rate": rate, "scores": record.over(cells, (PERTURBED, arm), rate)} for arm, rate in rates.items()
     }
     del facts["corpus"]
     results = facts | {

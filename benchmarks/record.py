@@ -128,20 +128,19 @@ def train_cells(arms, rates, measure, folder):
     return cells | train_at({arm: chosen_rate(cells, arm, rates) for arm in arms}, measure, folder)
 
 
-def over(cells, arm, rate, seeds):
-    """{test: its scores over these seeds} of an arm at a rate."""
-    scores = [cells[*arm, rate, seed]["scores"] for seed in seeds]
+def over(cells, arm, rate):
+    """{test: its scores over the seeds} of an arm at a rate."""
+    scores = [cells[*arm, rate, seed]["scores"] for seed in SEEDS]
     return {test: [one[test] for one in scores] for test in scores[0]}
 
 
 def arm_results(cells, arm, rates):
-    """What stands in the results of one arm: its rate, why, and the scores at that rate and at the others."""
+    """What stands in the results of one arm: its rate, why, and the scores at that rate."""
     rate = chosen_rate(cells, arm, rates)
     return {
         "rate": rate,
         "validation": {str(r): [cells[*arm, r, seed]["validation"] for seed in CHOOSING] for r in rates},
-        "scores": over(cells, arm, rate, SEEDS),
-        "other_rates": {str(r): over(cells, arm, r, CHOOSING) for r in rates if r != rate},
+        "scores": over(cells, arm, rate),
     }
 
 
