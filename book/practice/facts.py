@@ -9,7 +9,7 @@ from posenc.chapters.practice import figures
 from posenc.lab.experiments import judge, load_results
 from posenc.lab.explore import COLORS
 from posenc.lab.train import build, settings_for
-from posenc.lab.write import finish, pm, stirred, table
+from posenc.lab.write import cell, finish, pm, stirred, table
 from posenc.methods import METHODS
 
 FROZEN = load_results("practice")
@@ -113,7 +113,7 @@ def costs_table():
     rows = []
     for words, mistake in MISTAKES.items():
         added = [costs(method, *mistake) for method in SHOWN]
-        rows.append([words, *("0" if abs(one).max() < 5e-5 else pm(one, 3) for one in added)])
+        rows.append([words, *("0" if abs(one).max() < 5e-5 else cell(one, 3) for one in added)])
     return table(["mistake", *(METHODS[method].title for method in SHOWN)], rows)
 
 
