@@ -16,20 +16,21 @@ def ends() -> tuple[str, str]:
     return str(lengths[0]), str(lengths[-1])
 
 
-def beside(arm: str, column: str, other: str = "rope") -> Interval:
-    r"""The loss of an arm less another's with the same seed: its mean and 95% interval, windows drawn anew included."""
-    return interval(TEXT | {"contrast": [None, column], "against": other}, arm)
+def beside(arm: str, column: str, other: str = "rope", results: dict = TEXT) -> Interval:
+    r"""An arm's score less another's with the same seed: its mean and 95% interval, on text windows drawn anew too."""
+    return interval(results | {"contrast": [None, column], "against": other}, arm)
 
 
-def in_words(arm: str, column: str, other: str = "rope") -> str:
-    r"""`beside` as "−0.012 (−0.020 to −0.004)"."""
-    middle, low, high = (signed(value, 3) for value in beside(arm, column, other)[:3])
+def in_words(arm: str, column: str, other: str = "rope", results: dict = TEXT) -> str:
+    r"""`beside` as "−0.012 (−0.020 to −0.004)", of a puzzle in percentage points."""
+    scale, digits = (1, 3) if results is TEXT else (100, 0)
+    middle, low, high = (signed(scale * value, digits) for value in beside(arm, column, other, results)[:3])
     return f"{middle} ({low} to {high})"
 
 
-def learned(arm: str, name: str) -> numpy.ndarray:
+def learned(arm: str, name: str, results: dict = TEXT) -> numpy.ndarray:
     r"""What an arm's own numbers have become, of each seed and layer: [seeds, layers, numbers]."""
-    return numpy.array([own[name] for own in TEXT["methods"][arm]["own"]])
+    return numpy.array([own[name] for own in results["methods"][arm]["own"]])
 
 
 def predicted(results: dict, arm: str) -> str:
@@ -45,11 +46,12 @@ def text_table(arms: dict[str, str]):
 
 
 def needle_table(arms: dict[str, str]):
-    r"""A row for each {arm: words} and RoPE: shares of missed needles, and what was predicted."""
+    r"""A row for each {arm: words} and RoPE: shares of missed needles, the far beside RoPE's, what was predicted."""
     rows = []
     for arm, words in ({"rope": "RoPE"} | arms).items():
         scores = NEEDLE["methods"][arm]["scores"]
         shares = (mean_and_spread(scores[test]) for test in ("in", "near", "far"))
         cells = [f"{100 * mean:.0f} ± {100 * spread:.0f}%" for mean, spread in shares]
+        cells.append("" if arm == "rope" else in_words(arm, "far", results=NEEDLE))
         rows.append([words, *cells, predicted(NEEDLE, arm)])
-    return table(["arm", "as trained", "long, near", "long, far", "predicted"], rows)
+    return table(["arm", "as trained", "long, near", "long, far", "far, points beside RoPE", "predicted"], rows)

@@ -214,6 +214,9 @@ def parts_numbers() -> dict[str, str]:
     rates = abs(ablation.learned("exposb", "rotate.decay_rates"))
     weights = ablation.learned("exposb", "rotate.band_weights")
     gone = -math.log(0.1) / rates  # the position at which a tenth of the extra is left
+    missed = {arm: ablation.beside(arm, "far", results=ablation.NEEDLE) for arm in ARMS}
+    assert all(found.high > 0 for found in missed.values())  # "no part helps so that these seeds would tell"
+    assert [arm for arm in missed if missed[arm].low > 0] == ["exposb"]
     words = {f"{arm}_{end}": ablation.in_words(arm, at) for arm in ARMS for end, at in (("near", first), ("far", last))}
     return words | {
         "reach": f"{max(abs(end) for arm in ARMS for end in ablation.beside(arm, first)[1:3]):.3f}",

@@ -147,15 +147,23 @@ def parts_numbers() -> dict[str, str]:
             words[f"{arm}_{other}_{end}"] = ablation.in_words(arm, at, other)
     best = load_results("rates_ablation_text")["choice"]["rse_penalty"]["lr"]
     slow, fast = (rate_tried("rse_penalty", best, own, "ablation_text") for own in (1, 10))
+    assert ablation.beside("rse", "far", results=ablation.NEEDLE).low > 0
+    assert max(rates(arm, ablation.NEEDLE).max() for arm in ("rse_softmax", "rse_penalty")) < 0.02
+    least = rates("rse", ablation.NEEDLE).min()
+    words |= {"needle_rate": f"{least:.2f}", "needle_paid": f"{100 * least:.0f}"}
     return words | {"slow": f"{slow:.2f}", "fast": f"{fast:.2f}"}
+
+
+def rates(arm: str, results: dict = ablation.TEXT) -> numpy.ndarray:
+    r"""What lambda has become: [seeds, layers]."""
+    return numpy.log1p(numpy.exp(ablation.learned(arm, "bias.raw", results)[..., 0]))
 
 
 def learned_table():
     r"""What lambda becomes in each layer: of each arm that has one, the mean over seeds and the least and greatest."""
     rows = []
     for arm in ("rse_penalty", "rse_softmax", "rse", "rse_recent"):
-        rates = numpy.log1p(numpy.exp(ablation.learned(arm, "bias.raw")[..., 0]))  # [seeds, layers]
-        cells = [f"{own.mean():.2g} ({own.min():.2g} to {own.max():.2g})" for own in rates.T]
+        cells = [f"{own.mean():.2g} ({own.min():.2g} to {own.max():.2g})" for own in rates(arm).T]
         rows.append([ARMS[arm], *cells])
     return table(["arm", *(f"layer {n + 1}" for n in range(len(rows[0]) - 1))], rows)
 

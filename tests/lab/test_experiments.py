@@ -352,7 +352,7 @@ def test_a_frozen_sweep_is_the_study_s(name):
     scored = {"windows": 960, "held_back": 16000} if "choice" in results and sweep.task in ("text", "masked") else {}
     settings = settings_for(preset, sweep.task, **scored)
     assert results["preset"] == preset and results["settings"] == json.loads(json.dumps(settings.as_dict()))
-    assert results["seeds"] == list(range(3 if name == "ablation_needle" else 5))
+    assert results["seeds"] == list(range(5))
     assert list(results["methods"]) == arms_of(sweep)
     assert {arm: (claim, results["predictions"][arm]) for arm, claim in results["claims"].items()} == sweep.predictions
     for key in ("tolerance", "unit", "question", "headline", "shows_not"):

@@ -133,9 +133,8 @@ def with_own(measure):
 
     def each(model, settings):
         layers = [dict(block.attention.encoding.named_parameters()) for block in model.blocks]
-        few = [name for name, value in layers[0].items() if value.numel() <= 16]
-        own = {name: [layer[name].tolist() for layer in layers] for name in few}
-        return measure(model, settings) | ({"own": own} if few else {})
+        own = {n: [layer[n].tolist() for layer in layers] for n, value in layers[0].items() if value.numel() <= 16}
+        return measure(model, settings) | ({"own": own} if own else {})
 
     return each
 
@@ -458,7 +457,7 @@ SWEEPS = {
     "ablation_needle": Sweep(
         task="needle",
         question="Which part of ExpoSB and of RSE lets a needle be found beyond the training window?",
-        measure=with_own(measure_needle),
+        measure=with_own(lambda model, settings: {"scores": measure_needle(model, settings)["scores"]}),
         contrast=("in", "far"),
         predictions={arm: ("rises", {
             "nope": "The softmax spreads over eight times as many keys.",
