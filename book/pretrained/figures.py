@@ -67,8 +67,8 @@ def _losses(arm):
     heap, tokens = next(((low, n) for (low, high), n in stands(chosen) if high == low), (math.nan, 0))
     data = [
         *(line(f"keys {n}", span, [0, 0], "blue", 14, showlegend=False, panel=2) for n, span in enumerate(strips)),
-        dots("a heap", [heap], [0], "orange", 18, "diamond", showlegend=False, panel=2),
-        label("how many", heap, 0.55, count(tokens), "orange", panel=2),
+        dots("a heap", [heap], [0], "orange", 18, "diamond", showlegend=False, panel=2, cliponaxis=False),
+        label("how many", heap, 0.55, count(tokens), "orange", panel=2, cliponaxis=False),
         texts("help", "sky", "circle-open"),
         texts("code", "purple", "square-open"),
         held("the change", rows[chosen].mean(), arm),

@@ -166,7 +166,7 @@ posencLive("draw_loss", function (place, data) {
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.style.height = `${height}px`;
     frame.innerHTML = axes();
-    for (const handle of handles) handle.firstChild.setAttribute("r", Math.min(24, step() / 2));
+    for (const handle of handles) handle.firstChild.setAttribute("r", Math.max(0, Math.min(24, step() / 2)));
     own();
   }
 

@@ -74,36 +74,36 @@ def _depth(model, layer, length):
 
     seen = min(own.trained, own.window or own.chunk or own.trained) if turning else math.nan
     sees = math.nan if own.method == "linear" else max(extent.distance, 1)
-    words = "" if turning else INSTEAD[own.method]
     data = [
         *(strip(name, *look) for name, look in KINDS.items()),
         pin("the layer", layer, 1, 4e6, panel=2),
         line("all that training had", [seen, seen], [0, 1], "gray", 2, "dash", showlegend=False),
         upright("as far as the layer sees", sees, 0, 1 if turning else 0.6, "ink"),
+        label("its name", seen, 1.02, "trained", "ink"),
+        label("the other's", sees, -0.02, "this text", "ink", "bottom center"),
         marks("came full circle", "full circle", "blue", "circle"),
         marks("never did", "never", "orange", "circle-open"),
         marks("new angles", "unseen", "red", "x"),
-        label("what turns", 4.5e3, 0.82, words, "ink", "middle center", 14),
+        label("what turns", 4.5e3, 0.82, "" if turning else INSTEAD[own.method], "ink", "middle center", 14),
     ]
     tokens = dict(type="log", tickvals=[1, 100, 1e4, 1e6], ticktext=["1", "100", "10⁴", "10⁶"])
     layout = dict(
         height=480,
-        xaxis=axis(-0.2, 8, dict(text="tokens: once around; lines: how far", standoff=4), anchor="y", **tokens),
-        yaxis=axis(-0.04, 1.04, "pairs", domain=[0, 0.5], tickvals=[0, 1], ticktext=["slow", "fast"]),
+        xaxis=axis(-0.2, 8, dict(text="tokens for a full circle, and distance", standoff=4), anchor="y", **tokens),
+        yaxis=axis(-0.14, 1.14, "pairs", domain=[0, 0.5], tickvals=[0, 1], ticktext=["slow", "fast"]),
         xaxis2=axis(
             -0.5, 11.5, dict(text="layer; the later ones repeat these", standoff=2), anchor="y2", tickvals=list(LAYERS)
         ),
         yaxis2=axis(
-            0, 6.7, "sees", domain=[0.66, 1], **tokens | dict(tickvals=[100, 1e4, 1e6], ticktext=["100", "10⁴", "10⁶"])
+            0, 7.6, "sees", domain=[0.66, 1], **tokens | dict(tickvals=[100, 1e4, 1e6], ticktext=["100", "10⁴", "10⁶"])
         ),
         barmode="overlay",
         margin=dict(l=56),
     )
     circle = f"{extent.slow} of {extent.pairs} slow, {extent.unseen} unseen" if turning else "no pair turns"
-    back = "reads by recurrence" if own.method == "linear" else f"sees {extent.distance:,} back"
     return dict(data=data, layout=layout), {
         "kind": f"layer {layer} of {len(names)}: {names[layer]}",
-        "sees": back,
+        "sees": "reads by recurrence" if own.method == "linear" else f"sees {extent.distance:,} back",
         "circle": circle,
     }
 
