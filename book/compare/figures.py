@@ -197,13 +197,13 @@ def _training(task, method):
     band = dict(fill="toself", fillcolor="rgba(128, 128, 128, 0.35)")
     x = np.concatenate([np.append(at, math.nan) for _ in curves])
     y = np.concatenate([np.append(other, math.nan) for other, _ in curves.values()])
-    said = f"{METHODS[chosen].title}, step %{{x}}: %{{y:.2f}}"
+    said, who = f"{METHODS[chosen].title}, step %{{x}}: %{{y:.2f}}", METHODS[chosen].title
     data = [
         line("all methods", x, y, "gray", 0.8),
         line("one deviation", np.concatenate((at, at[::-1])), around, "gray", 0, **band),
         line("the one in hand", at, mean, "ink", 3, hover=said),
         held("its end", at[-1], mean[-1]),
-        label("its name", 0.98 * at[-1], 0.99 * top, f"<b>{METHODS[chosen].title}</b>", "ink", "middle left"),
+        label("its name", at[-1], mean[-1] + 0.04 * top, f"<b>{who}</b>", "ink", "top left", halo=True),
     ]
     layout = dict(
         height=380,
@@ -212,7 +212,7 @@ def _training(task, method):
         xaxis=axis(0, 1.03 * at[-1], "step of training"),
         yaxis=axis(0, 1.05 * top, "training loss, nats"),
     )
-    return dict(data=data, layout=layout), {"who": METHODS[chosen].title, "ends": f"{mean[-1]:.2f} ± {spread[-1]:.2f}"}
+    return dict(data=data, layout=layout), {"who": who, "ends": f"{mean[-1]:.2f} ± {spread[-1]:.2f}"}
 
 
 training = explorable(

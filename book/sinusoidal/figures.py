@@ -119,7 +119,7 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
         return x, y
 
     def arc(start, radius):  # the clock's way from start to start + t: clockwise from the top
-        angle = frequency * (start + torch.linspace(0, t, 15, dtype=torch.float64))
+        angle = frequency * (start + torch.linspace(0, t, 33, dtype=torch.float64))
         return radius * angle.sin(), radius * angle.cos()
 
     around = torch.linspace(0, 2 * math.pi, 65)
@@ -158,7 +158,7 @@ one_rotation = explorable(
     "same angle.",
     handles={"at m": "m", "at m + t": "t"},
     readout="t tokens turn it by {degrees:+.0f}°, from every m · tω = {angle:+.2f} rad",
-    m=slider(range(13), label="position m", default=3),
-    t=slider(range(-6, 7), label="shift t", default=2),
+    m=slider(range(7), label="position m", default=3),  # within one turn: a drag has one place to go
+    t=slider(range(-3, 4), label="shift t", default=2),
     pair=slider(range(4), label="pair of lanes i"),
 )
