@@ -149,8 +149,8 @@ def parts_numbers() -> dict[str, str]:
     slow, fast = (rate_tried("rse_penalty", best, own, "ablation_text") for own in (1, 10))
     assert ablation.beside("rse", "far", results=ablation.NEEDLE).low > 0
     assert max(rates(arm, ablation.NEEDLE).max() for arm in ("rse_softmax", "rse_penalty")) < 0.02
-    least = rates("rse", ablation.NEEDLE).min()
-    words |= {"needle_rate": f"{least:.2f}", "needle_paid": f"{100 * least:.0f}"}
+    paid = math.floor(100 * rates("rse", ablation.NEEDLE).min())
+    words |= {"needle_rate": f"{paid / 100:.2f}", "needle_paid": f"{paid}"}
     return words | {"slow": f"{slow:.2f}", "fast": f"{fast:.2f}"}
 
 
