@@ -4,7 +4,7 @@ import numpy
 
 from posenc.lab.experiments import Interval, interval, load_results, mean_and_spread, verdict
 from posenc.lab.explore.parts import signed
-from posenc.lab.write import table
+from posenc.lab.write import table, unbroken
 
 TEXT = load_results("ablation_text")
 NEEDLE = load_results("ablation_needle")
@@ -51,7 +51,7 @@ def needle_table(arms: dict[str, str]):
     for arm, words in ({"rope": "RoPE"} | arms).items():
         scores = NEEDLE["methods"][arm]["scores"]
         shares = (mean_and_spread(scores[test]) for test in ("in", "near", "far"))
-        cells = [f"{100 * mean:.0f} ± {100 * spread:.0f}%" for mean, spread in shares]
+        cells = [unbroken(f"{100 * mean:.0f} ± {100 * spread:.0f}%") for mean, spread in shares]
         cells.append("" if arm == "rope" else in_words(arm, "far", results=NEEDLE))
         rows.append([words, *cells, predicted(NEEDLE, arm)])
     return table(["arm", "as trained", "long, near", "long, far", "far, points beside RoPE", "predicted"], rows)
