@@ -215,7 +215,7 @@ def _shift(place, start):
     layout = dict(height=400, showlegend=False, margin=dict(t=12), barmode="overlay")
     layout |= dict(
         xaxis=axis(-0.6, count + 0.6, tickvals=[*slots, count], ticktext=[*SENTENCE, "no word"], anchor="y"),
-        yaxis=axis(0, 0.95, "weight", domain=[0.36, 1], tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
+        yaxis=axis(0, 0.95, "weight; dotted: no position", domain=[0.36, 1], tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
         xaxis2=axis(-0.7, LAST + 0.7, "position", anchor="y2", tickvals=list(range(0, LAST + 1, 5))),
         yaxis2=axis(-0.5, 1.6, domain=[0, 0.18], visible=False),
     )
