@@ -8,7 +8,7 @@ import numpy as np
 from IPython.display import Markdown
 from myst_nb import glue
 
-from posenc.chapters.compare.figures import LEARNED, TEXT, losses
+from posenc.chapters.compare.figures import TEXT, losses
 from posenc.chapters.compare.properties import check_properties, cost_numbers, parameters, properties
 from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.verdicts import LEAST
@@ -18,6 +18,7 @@ from posenc.methods import METHODS, on_text
 
 #: The frozen results of every experiment that compares methods.
 RESULTS = {name: load_results(name) for name in SWEEPS if not name.startswith("ablation")}
+LEARNED = 0.1  # more wrong answers than this within training's own setting: the puzzle was not learned
 CLAIMS = {"rises": "rise", "holds": "no rise", "falls": "fall", "stays": "no fall"}
 
 
@@ -198,6 +199,41 @@ def puzzle_cell(experiment: str, name: str) -> str:
     if solved < len(before):
         lines.append(f"learned by {solved} of {len(before)}")
     return "<br>".join([*map(unbroken, lines), judged(experiment, name)])
+
+
+def outside_table():
+    """The share of wrong answers outside of training in each puzzle; ✗ where the puzzle was not learned in the mean."""
+
+    def shown(puzzle, name):
+        return f"{wrong(puzzle, name, 1).mean():.0%}{'' if learned(puzzle, name) else ' ✗'}"
+
+    tasks = [titled(RESULTS[name]["task"]).split()[-1].capitalize() for name in puzzles()]
+    rows = [[link(name), *(shown(puzzle, name) for puzzle in puzzles())] for name in RESULTS["needle"]["methods"]]
+    return table(["method", *tasks], rows)
+
+
+def training_figure():
+    """The training loss of every method, a panel a task; the first to end low and the last are named."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(3, 2, figsize=(4.4, 5.6), layout="constrained")
+    for axes, experiment in zip(panels.flat, (TEXT, *puzzles())):
+        curves = {name: np.mean(arm["curve"], axis=0) for name, arm in RESULTS[experiment]["methods"].items()}
+        ranked = sorted(curves, key=lambda name: curves[name].mean())
+        for name, curve in curves.items():
+            strong = {ranked[0]: "C0", ranked[-1]: "C1"}.get(name)
+            steps = 10 * np.arange(len(curve)) + 5
+            axes.plot(steps, curve, color=strong or "0.6", linewidth=2 if strong else 0.6, zorder=2 + bool(strong))
+        axes.set(
+            ylim=0, xlim=(0, steps[-1]), title="Text" if experiment == TEXT else titled(RESULTS[experiment]["task"])
+        )
+        axes.spines[["top", "right"]].set_visible(False)
+        for y, name, color in ((0.97, ranked[-1], "C1"), (0.82, ranked[0], "C0")):
+            words = {"ha": "right", "va": "top", "color": color, "fontsize": 8, "transform": axes.transAxes}
+            axes.text(1, y, METHODS[name].title, **words)
+    figure.supxlabel("step of training")
+    figure.supylabel("training loss, nats")
+    return figure
 
 
 def puzzles_table():
