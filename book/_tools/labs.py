@@ -115,10 +115,6 @@ def read(source, address, badge=f"{BADGE}\n\n{SAVE}"):
     install = next(n for n, cell in enumerate(notebook.cells) if "install" in cell.metadata.get("tags", []))
     after = next(cell for cell in notebook.cells[install + 1 :] if cell.cell_type == "code")
     after.source = INSTALLED + after.source
-    for cell in notebook.cells:
-        cell.source = re.sub(
-            r"^# {{solution (\w+)}}$", lambda found: solution(source.parent.name, found[1]), cell.source
-        )
     notebook.cells = list(with_graded(source.parent.name, notebook.cells))
     for number, cell in enumerate(notebook.cells):
         cell.metadata.pop("lines_to_next_cell", None)  # jupytext's
@@ -131,28 +127,31 @@ def read(source, address, badge=f"{BADGE}\n\n{SAVE}"):
 
 
 def with_graded(lab, cells):
-    """The cells of a lab, and after each that checks an exercise the graded one, unless the lab writes its own."""
+    """The cells of a lab: one that begins with `# {{exercise NAME}}` as two, the right function, of which the student
+    gets head and docstring, and what checks it; and after each that checks an exercise the graded one, unless the lab
+    writes its own."""
     own = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells}
     for cell in cells:
+        if asked := re.match(r"# {{exercise (\w+)}}", cell.source):
+            name = asked[1]
+            stub, body = check.text(check.find(f"{lab}.{name}").reference)
+            yield graded_cell(
+                f"{stub}\n    ### BEGIN SOLUTION\n{body}\n    ### END SOLUTION", grade_id=name, solution=True
+            )
+            cell.source = f'{name} = check("{lab}.{name}", {name})' + cell.source[asked.end() :]
         yield cell
         for name in re.findall(rf'^\w+ = check\("{lab}\.(\w+)"', cell.source, re.MULTILINE):
-            if f"{name}_test" not in own:
-                yield graded_cell(lab, name)
+            if (test := f"{name}_test") not in own:
+                hidden = f'from posenc.lab.check import require\n\nrequire("{lab}.{name}")'
+                hidden = f"# Graded: {name}.\n### BEGIN HIDDEN TESTS\n{hidden}\n### END HIDDEN TESTS"
+                worth = check.find(f"{lab}.{name}").points
+                yield graded_cell(hidden, grade=True, grade_id=test, locked=True, points=worth)
 
 
-def graded_cell(lab, name):
-    """The graded cell of an exercise, which a course has and the student's copy has not."""
-    source = f"# Graded: {name}.\n### BEGIN HIDDEN TESTS\nfrom posenc.lab.check import require\n\n"
-    source += f'require("{lab}.{name}")\n### END HIDDEN TESTS'
-    about = {"grade": True, "grade_id": f"{name}_test", "locked": True, "points": check.find(f"{lab}.{name}").points}
-    about |= {"schema_version": 3, "solution": False, "task": False}
+def graded_cell(source, **about):
+    """A code cell of which nbgrader knows what stands in `about`."""
+    about = {"grade": False, "locked": False, "schema_version": 3, "solution": False, "task": False} | about
     return nbformat.v4.new_code_cell(source, metadata={"nbgrader": about})
-
-
-def solution(lab, name):
-    """The right function of an exercise, marked so that the student gets its head and its docstring."""
-    stub, body = check.text(check.find(f"{lab}.{name}").reference)
-    return f"{stub}\n    ### BEGIN SOLUTION\n{body}\n    ### END SOLUTION"
 
 
 def strip(notebook):

@@ -45,12 +45,8 @@ _ = posenc.explain_impl(posenc.make("alibi", num_heads=4))
 #
 # Write a function that returns a tensor `[H]` of float32. Hint: first write it for powers of two, then let it call itself.
 
-
-# %% nbgrader={"grade": false, "grade_id": "slopes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution slopes}}
-
 # %%
-slopes = check("alibi.slopes", slopes)
+# {{exercise slopes}}
 print("12 heads:", " ".join(f"{m:.4f}" for m in slopes(12)))
 
 # %% [markdown]
@@ -59,12 +55,8 @@ print("12 heads:", " ".join(f"{m:.4f}" for m in slopes(12)))
 # positions that you are given: they need not be 0, 1, 2, ... . Keys in the future are not your concern, the causal mask
 # hides them.
 
-
-# %% nbgrader={"grade": false, "grade_id": "bias", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution bias}}
-
 # %%
-bias = check("alibi.bias", bias)
+# {{exercise bias}}
 print(bias(torch.arange(4), torch.arange(4), slopes(2))[0])
 
 # %% [markdown]
@@ -73,12 +65,8 @@ print(bias(torch.arange(4), torch.arange(4), slopes(2))[0])
 # distances $d = 0, 1, 2, \dots$ How many of the nearest keys hold a given share of the weight? Return the smallest whole
 # number that suffices.
 
-
-# %% nbgrader={"grade": false, "grade_id": "window", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution window}}
-
 # %%
-window = check("alibi.window", window)
+# {{exercise window}}
 for h, m in enumerate(slopes(8).tolist(), start=1):
     print(f"head {h} of 8: half of the weight on {window(m, 0.5):4} keys, 95% on {window(m, 0.95):4}")
 

@@ -48,12 +48,8 @@ _ = posenc.explain_impl(posenc.make("comrope", head_dim=64, num_heads=4))
 #
 # **Exercise 1.** `P` is $[\dots, b, b]$, a stack of matrices. Hint: `.mT` transposes the last two axes, `.T` all of them.
 
-
-# %% nbgrader={"grade": false, "grade_id": "skew", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution skew}}
-
 # %%
-skew = check("comrope.skew", skew)
+# {{exercise skew}}
 
 # %% [markdown]
 # ## 2. The rotation
@@ -66,12 +62,8 @@ skew = check("comrope.skew", skew)
 # first make the sums, with `positions[..., None, None]`, which is $[T, n, 1, 1]$, and `generators[..., None, :, :, :]`; then take the exponential of matrices,
 # `torch.linalg.matrix_exp`. (If you make the sums by `einsum`, put `.contiguous()` behind it: `matrix_exp` asks for that.)
 
-
-# %% nbgrader={"grade": false, "grade_id": "rotation", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution rotation}}
-
 # %%
-rotation = check("comrope.rotation", rotation)
+# {{exercise rotation}}
 
 # %% [markdown]
 # Two blocks with random generators, one of two lanes and one of four. Does your $R$ keep lengths, $R^\top R = I$? And does $R(x)^\top R(y)$
@@ -103,12 +95,8 @@ for b in (2, 4):
 # **Exercise 3.** `generators` is $[n, b, b]$. Return the largest absolute entry of $A_i A_j - A_j A_i$ over **all** pairs, as one number. Hint:
 # `generators[:, None] @ generators[None]` holds all products.
 
-
-# %% nbgrader={"grade": false, "grade_id": "commutator_error", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution commutator_error}}
-
 # %%
-commutator_error = check("comrope.commutator_error", commutator_error)
+# {{exercise commutator_error}}
 
 # %% [markdown]
 # ## 4. See it
@@ -161,12 +149,8 @@ interact(
 # **Exercise 4.** `P` is $[m, b, b]$, a matrix for each of $m$ blocks, `axes` is $n$. Return the generators $[m, n, b, b]$, zeros where a block does not turn. Use your
 # `skew`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "ap_generators", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution ap_generators}}
-
 # %%
-ap_generators = check("comrope.ap_generators", ap_generators)
+# {{exercise ap_generators}}
 
 # %% [markdown]
 # **LD**, linearly dependent: all generators of a block are multiples of one matrix,
@@ -178,12 +162,8 @@ ap_generators = check("comrope.ap_generators", ap_generators)
 # **Exercise 5.** `theta` is $[\dots, n]$ and `P` is $[\dots, b, b]$, with the same axes in front (heads, blocks). Return $[\dots, n, b, b]$. Look at the
 # shapes before you multiply: where does the axis of the $n$ coordinates belong in $P - P^\top$?
 
-
-# %% nbgrader={"grade": false, "grade_id": "ld_generators", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution ld_generators}}
-
 # %%
-ld_generators = check("comrope.ld_generators", ld_generators)
+# {{exercise ld_generators}}
 
 # %% [markdown]
 # Four blocks of four lanes, three ways. The last column asks what a way cannot see: the block moves by $(2, -1)$, and the number is how far $R$ of the first block moves away

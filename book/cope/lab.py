@@ -52,12 +52,8 @@ _ = posenc.explain_impl(posenc.make("cope", head_dim=64))
 #
 # Hint: `cumsum` runs from the left, `flip` turns a tensor around, `masked_fill(mask, 0.0)` puts a number where the mask is True.
 
-
-# %% nbgrader={"grade": false, "grade_id": "positions", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution positions}}
-
 # %%
-positions = check("cope.positions", positions)
+# {{exercise positions}}
 causal = torch.ones(4, 4, dtype=torch.bool).tril()
 print("all gates open, last query:", positions(torch.full((4, 4), 30.0), causal)[-1].tolist())
 print("all gates half open       :", positions(torch.zeros(4, 4), causal)[-1].tolist())
@@ -74,12 +70,8 @@ print("all gates half open       :", positions(torch.zeros(4, 4), causal)[-1].to
 #
 # Hint: `z.gather(-1, rows)` takes from each query's row of `z` the columns `rows`, which must be whole numbers, `long()`, and exist.
 
-
-# %% nbgrader={"grade": false, "grade_id": "lookup", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution lookup}}
-
 # %%
-lookup = check("cope.lookup", lookup)
+# {{exercise lookup}}
 squares = torch.arange(5.0)[:, None] ** 2  # D = 1: row c holds c * c
 print("at 0, 1.5, 2, 3.75, 99:", lookup(torch.ones(1, 1), squares, torch.tensor([[0, 1.5, 2, 3.75, 99]]))[0].tolist())
 
@@ -93,12 +85,8 @@ print("at 0, 1.5, 2, 3.75, 99:", lookup(torch.ones(1, 1), squares, torch.tensor(
 # `q` and `k` are `[..., T, D]`, causal; the table `[P, D]` is shared by all heads. Use your two functions. What you return for keys after
 # the query is not checked.
 
-
-# %% nbgrader={"grade": false, "grade_id": "cope_scores", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution cope_scores}}
-
 # %%
-cope_scores = check("cope.cope_scores", cope_scores)
+# {{exercise cope_scores}}
 q, k = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(0))
 print("last query, zero table:", [f"{x:.3f}" for x in cope_scores(q, k, torch.zeros(3, 8))[-1]], "(NoPE)")
 print("last query, table of 1:", [f"{x:.3f}" for x in cope_scores(q, k, torch.ones(3, 8))[-1]])
@@ -109,12 +97,8 @@ print("last query, table of 1:", [f"{x:.3f}" for x in cope_scores(q, k, torch.on
 # the position of each token, seen from the last one, is the number of sentence ends from it up to the last token, to 0.02. There are lines of fifty tokens among
 # the checks.
 
-
-# %% nbgrader={"grade": false, "grade_id": "sentence_logits", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution sentence_logits}}
-
 # %%
-sentence_logits = check("cope.sentence_logits", sentence_logits)
+# {{exercise sentence_logits}}
 LINE = "the cat sat , it slept . the dog ran ! did it bark ? it did"
 TOKENS = LINE.split()
 rows = torch.as_tensor(sentence_logits(LINE)).expand(len(TOKENS), -1)

@@ -40,12 +40,8 @@ _ = posenc.explain_impl(posenc.exposb.exposb(64, 4))
 #
 # Return a tensor `[D]` of float64.
 
-
-# %% nbgrader={"grade": false, "grade_id": "lane_filter", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution lane_filter}}
-
 # %%
-lane_filter = check("exposb.lane_filter", lane_filter)
+# {{exercise lane_filter}}
 print("by lane:", [f"{c:.3f}" for c in lane_filter(8, False).tolist()])
 print("by pair:", [f"{c:.3f}" for c in lane_filter(8, True).tolist()])
 
@@ -84,12 +80,8 @@ interact(
 # Logits `[..., Tq, Tk]` are multiplied by $\varphi + (1 - \varphi)\,e^{-a \lvert d\rvert}$: `rate` is $a$, `floor` is $\varphi$, `distance` is
 # $d$, query minus key, of any sign. Return logits.
 
-
-# %% nbgrader={"grade": false, "grade_id": "fade_logits", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution fade_logits}}
-
 # %%
-fade_logits = check("exposb.fade_logits", fade_logits)
+# {{exercise fade_logits}}
 
 # %% [markdown]
 # **Predict**: eight keys with the same logit of $-3$. Which of them gets most of the weight, the nearest or the farthest? Then run.
@@ -105,12 +97,8 @@ for level in (3.0, -3.0):
 # A factor on the *weight* of a key is a term in its *logit*: its logarithm. Write the form that adds it. Every key then loses by its
 # distance, whatever its logit.
 
-
-# %% nbgrader={"grade": false, "grade_id": "fade_log", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution fade_log}}
-
 # %%
-fade_log = check("exposb.fade_log", fade_log)
+# {{exercise fade_log}}
 for level in (3.0, -3.0):
     weights = fade_log(torch.full((8,), level), distance, 0.005, 0.7).softmax(-1)
     print(f"all logits {level:+.0f}, farthest first:", [f"{w:.3f}" for w in weights.tolist()])
@@ -121,12 +109,8 @@ for level in (3.0, -3.0):
 # $r_j = \operatorname{softplus}(z_j) + \lambda$: it ends there with probability $1 - e^{-r_j}$, if it has survived all nearer keys,
 # which it does with probability $\exp(-\sum_{k > j} r_k)$. Return the weights `[K]` of a row of logits `[K]`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "hazard_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution hazard_weights}}
-
 # %%
-hazard_weights = check("exposb.hazard_weights", hazard_weights)
+# {{exercise hazard_weights}}
 for rate in (0.0, 0.1, 1.0):
     weights = hazard_weights(torch.full((6,), -2.0), rate)
     print(f"rate {rate:3}, farthest first:", [f"{w:.3f}" for w in weights.tolist()], f"sum {weights.sum():.3f}")

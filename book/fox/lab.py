@@ -54,12 +54,8 @@ _ = posenc.explain_impl(posenc.make("fox"))
 # $\log f$ of shape $[\dots, H, T]$ in float32, also where all three are in half precision. You need
 # `torch.nn.functional.logsigmoid`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "log_forget", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution log_forget}}
-
 # %%
-log_forget = check("fox.log_forget", log_forget)
+# {{exercise log_forget}}
 
 # %% [markdown]
 # One head, one lane, $w_f = 1$, $b_f = 0$: from which logit on is the logarithm of the sigmoid lost, and yours not?
@@ -85,12 +81,8 @@ for logit in (0.0, -20.0, -80.0, -100.0):
 #
 # Hint: `torch.ones(T, T, dtype=torch.bool, device=log_forget.device).triu(1)` is what lies above the diagonal.
 
-
-# %% nbgrader={"grade": false, "grade_id": "decay", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution decay}}
-
 # %%
-decay = check("fox.decay", decay)
+# {{exercise decay}}
 print(decay(torch.tensor([0.9, 0.5, 1.0, 0.1]).log()).exp())  # what is left of each key, by the gates 0.9, 0.5, 1, 0.1
 
 # %% [markdown]
@@ -111,12 +103,8 @@ print(decay(line)[-1, -2].item())
 #
 # **Exercise 3.** Which gate $f$ gives ALiBi's penalty $-m\,(i - j)$? `slope` is a tensor $[H]$ of slopes $m$.
 
-
-# %% nbgrader={"grade": false, "grade_id": "alibi_gate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution alibi_gate}}
-
 # %%
-alibi_gate = check("fox.alibi_gate", alibi_gate)
+# {{exercise alibi_gate}}
 
 
 # %%
@@ -141,12 +129,8 @@ print(f"your decay against ALiBi's bias, 200 tokens: largest difference {differe
 # **Exercise 4.** `c` is $[\dots, n]$, the sums up to each of the old tokens, at least one. `log_forget` is $[\dots]$, the gate of the new
 # token. Return the row of the new query, $[\dots, n + 1]$, its own key last, and the sums to keep for the next step, also $[\dots, n + 1]$.
 
-
-# %% nbgrader={"grade": false, "grade_id": "next_decay", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution next_decay}}
-
 # %%
-next_decay = check("fox.next_decay", next_decay)
+# {{exercise next_decay}}
 
 # %% [markdown]
 # Token by token and all at once must agree. The first gate closes on nothing, so any number would do for it: try it.

@@ -551,12 +551,8 @@ for size in SIZES:
 # **Exercise 6.** Query `i` sees the keys up to `i`, and there are `length` of both. A tile has the queries from `i` on and the keys from `j` on, both below `length`.
 # Return `"skip"`, `"whole"` or `"mask"`. Hint: compare the first key with the last query that there is, and the last key with the first query.
 
-
-# %% nbgrader={"grade": false, "grade_id": "tile_kind", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution tile_kind}}
-
 # %%
-tile_kind = check("kernels.tile_kind", tile_kind)
+# {{exercise tile_kind}}
 
 # %% [markdown]
 # The chapter's map, its tiles sorted by your function. For long sequences, which share of the tiles is skipped at most, and what do smaller tiles change?

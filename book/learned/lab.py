@@ -45,12 +45,8 @@ _ = posenc.explain_impl(posenc.make("learned", max_positions=64, dim=96))
 #
 # Hint: try `torch.eye(3)[torch.tensor([-1])]` before you begin.
 
-
-# %% nbgrader={"grade": false, "grade_id": "lookup", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution lookup}}
-
 # %%
-lookup = check("learned.lookup", lookup)
+# {{exercise lookup}}
 try:
     lookup(torch.eye(3), torch.tensor([0, 3]))
 except ValueError as error:
@@ -63,12 +59,8 @@ except ValueError as error:
 #
 # The first `prefix` rows stand for no place (a class token, say). They stay in front as they are, and `length` counts them.
 
-
-# %% nbgrader={"grade": false, "grade_id": "stretch", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution stretch}}
-
 # %%
-stretch = check("learned.stretch", stretch)
+# {{exercise stretch}}
 print("one class row and 0 1 2 3, stretched to one and seven:")
 print(stretch(torch.tensor([[9.0], [0.0], [1.0], [2.0], [3.0]]), 8, prefix=1)[:, 0])
 
@@ -77,12 +69,8 @@ print(stretch(torch.tensor([[9.0], [0.0], [1.0], [2.0], [3.0]]), 8, prefix=1)[:,
 # A table can stand at the input, once (`"input"`), or each layer can have one of its own, which it adds to what its queries
 # and keys are made from (`"layer_qk"`), or its values too (`"layer_qkv"`). How many parameters are that?
 
-
-# %% nbgrader={"grade": false, "grade_id": "count", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution count}}
-
 # %%
-count = check("learned.count", count)
+# {{exercise count}}
 print(f"512 positions, width 384, six layers: {count(512, 384, 6, 'input'):,} at the input,")
 print(f"{count(512, 384, 6, 'layer_qkv'):,} with a table in each layer")
 
@@ -237,12 +225,8 @@ print(f"frozen: {frozen['command']} (commit {frozen['commit'][:8]})")
 # project both to $W_1 x_i + W_2\,p_i$. In code vectors are rows, so `weight`, `[C + K, C]`, holds $W_1^\top$ above $W_2^\top$. Return the
 # table `[N, C]` that gives the same by adding: what is added to $W_1 x_i$ at each position.
 
-
-# %% nbgrader={"grade": false, "grade_id": "fold", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution fold}}
-
 # %%
-fold = check("learned.fold", fold)
+# {{exercise fold}}
 source = torch.Generator().manual_seed(1)
 x, rows, weight = (torch.randn(*shape, generator=source) for shape in ((5, 8), (5, 3), (11, 8)))
 appended, added = torch.cat((x, rows), dim=-1) @ weight, x @ weight[:8] + fold(rows, weight)

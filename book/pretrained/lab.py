@@ -58,12 +58,8 @@ for extent in reading.at(4 * trained):
 #
 # **Exercise 1.** Which pairs are slow? Return a bool tensor $[D/2]$, the fastest pair first.
 
-
-# %% nbgrader={"grade": false, "grade_id": "slow_pairs", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution slow_pairs}}
-
 # %%
-slow_pairs = check("pretrained.slow_pairs", slow_pairs)
+# {{exercise slow_pairs}}
 
 # %%
 slow = slow_pairs(base, dim, trained)
@@ -90,12 +86,8 @@ print("weights:", list(weights.shape))
 # **Exercise 2.** `weights` is $[H, T, T]$, a layer's. Return $[H, 3]$: the mean weight that each head puts on the **first** token, on the query **itself**, on the token
 # **before** it, over the queries from the third on. Hint: `diagonal(offset, dim1, dim2)`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "shares", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution shares}}
-
 # %%
-shares = check("pretrained.shares", shares)
+# {{exercise shares}}
 
 # %% mystnb={"image": {"alt": "Three maps, a row a layer and a column a head: the share of weight on the first token, on the token itself, on the one before."}}
 maps = torch.stack([shares(layer) for layer in weights])  # [layers, heads, 3]
@@ -138,22 +130,14 @@ interact(
 #
 # **Exercise 3.** Return the mask $[T, T]$, True where a query (a row) sees a key (a column): the nearest `window`, its own among them, and the first `first` keys.
 
-
-# %% nbgrader={"grade": false, "grade_id": "visible", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution visible}}
-
 # %%
-visible = check("pretrained.visible", visible)
+# {{exercise visible}}
 
 # %% [markdown]
 # **Exercise 4.** `logits` is $[T, V]$ for `tokens` $[T]$. Return the mean loss of the last `count` tokens, in nats. Mind which row tells which token.
 
-
-# %% nbgrader={"grade": false, "grade_id": "last_loss", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution last_loss}}
-
 # %%
-last_loss = check("pretrained.last_loss", last_loss)
+# {{exercise last_loss}}
 
 # %% [markdown]
 # The model reads a text of Python's documentation, with your mask in each layer, and the last quarter is asked. **Predict**: which costs more, to lose all keys but
@@ -203,12 +187,8 @@ for name, value in cuts.items():
 #
 # **Exercise 5.** Return positions $[T]$: 0, 1, 2, ... for the tokens before the last `count`; then a gap, after which they are one apart again, and the last stands at `farthest`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "with_gap", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution with_gap}}
-
 # %%
-with_gap = check("pretrained.with_gap", with_gap)
+# {{exercise with_gap}}
 
 # %% [markdown]
 # **Predict** the order of four losses: no gap; a gap up to the last position of training; to twice and to four times that. And where between them does a model stand that
@@ -230,12 +210,8 @@ for name, value in gaps.items():
 #
 # **Exercise 6.** Return positions $[T]$ that end at `limit`, one apart; the oldest tokens, which would come below 0, all have 0.
 
-
-# %% nbgrader={"grade": false, "grade_id": "held_near", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution held_near}}
-
 # %%
-held_near = check("pretrained.held_near", held_near)
+# {{exercise held_near}}
 
 # %%
 near = {"as they are": cuts["all keys"]}

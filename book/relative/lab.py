@@ -44,12 +44,8 @@ _ = posenc.explain_impl(posenc.make("t5", num_heads=4))
 #
 # Hint: multiply every query with every row first, then pick. `x.gather(1, rows)` takes from row $i$ of `x` the columns `rows[i]`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "shaw_term", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution shaw_term}}
-
 # %%
-shaw_term = check("relative.shaw_term", shaw_term)
+# {{exercise shaw_term}}
 
 # %% [markdown]
 # ### Exercise 2: the shift trick
@@ -59,12 +55,8 @@ shaw_term = check("relative.shaw_term", shaw_term)
 # By the trick: a column of zeros on the left, then `reshape` to $T_k + 1$ rows of $T_q$, drop the first row, `reshape` back. Only keys that a query may see are
 # checked; what stands right of them, the causal mask hides. Let it work for tensors `[..., Tq, Tk]`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "shift", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution shift}}
-
 # %%
-shift = check("relative.shift", shift)
+# {{exercise shift}}
 print("distances in falling order:\n", torch.arange(4).flip(0).expand(4, 4).tolist())
 print("after your shift:\n", shift(torch.arange(4.0).flip(0).expand(4, 4)).int().tolist())
 
@@ -81,12 +73,8 @@ print("after your shift:\n", shift(torch.arange(4.0).flip(0).expand(4, 4)).int()
 # `relative` is key minus query, a tensor of integers of any shape. Hint: `torch.where` chooses number by number; keep the logarithm away from zero.
 # (Where the logarithm should be a whole number, rounding down hangs on its last digit. Add `1e-9` before you do.)
 
-
-# %% nbgrader={"grade": false, "grade_id": "bucket", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution bucket}}
-
 # %%
-bucket = check("relative.bucket", bucket)
+# {{exercise bucket}}
 near = torch.tensor([-200, -64, -16, -8, -7, -1, 0, 1, 17, 128])
 print("key minus query", near.tolist())
 print("encoder        ", bucket(near).tolist())

@@ -51,12 +51,8 @@ posenc.explain_impl(posenc.make("rope", head_dim=64))
 #
 # **Exercise 1.** Return them as a tensor `[dim/2]`, the fastest first. Hint: `torch.arange(0, dim, 2)` is $2i$.
 
-
-# %% nbgrader={"grade": false, "grade_id": "inv_freq", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution inv_freq}}
-
 # %%
-inv_freq = check("rope.inv_freq", inv_freq)
+# {{exercise inv_freq}}
 
 # %% [markdown]
 # A large model has $D = 128$. How many of its 64 pairs turn at least once in 4,096 tokens? Guess, then run. What becomes of the
@@ -77,12 +73,8 @@ for base in (10000.0, 500000.0):
 # **Exercise 2.** `x` is `[..., T, D]`, `positions` is `[T]`, `inv_freq` is `[D/2]`. Hints: `positions[..., None] * inv_freq` makes all
 # angles at once; `x[..., 0::2]` are the even lanes; `torch.stack` and `flatten` weave two halves together.
 
-
-# %% nbgrader={"grade": false, "grade_id": "rotate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution rotate}}
-
 # %%
-rotate = check("rope.rotate", rotate)
+# {{exercise rotate}}
 
 # %% [markdown]
 # ## 3. Turn: the half-split layout
@@ -91,12 +83,8 @@ rotate = check("rope.rotate", rotate)
 #
 # **Exercise 3.** The same signature. Hint: `x.chunk(2, dim=-1)`, and `torch.cat` at the end.
 
-
-# %% nbgrader={"grade": false, "grade_id": "rotate_half", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution rotate_half}}
-
 # %%
-rotate_half = check("rope.rotate_half", rotate_half)
+# {{exercise rotate_half}}
 
 # %% [markdown]
 # ## 4. From one layout to the other
@@ -107,12 +95,8 @@ rotate_half = check("rope.rotate_half", rotate_half)
 #
 # Where must lane 0 of the half-split vector be read from? Lane 1? Lane `dim // 2`?
 
-
-# %% nbgrader={"grade": false, "grade_id": "permutation", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution permutation}}
-
 # %%
-permutation = check("rope.permutation", permutation)
+# {{exercise permutation}}
 
 # %% [markdown]
 # That is how weights are converted. A toy head with random weights, in the interleaved layout: its rows are permuted, it runs in the
@@ -139,12 +123,8 @@ print(f"same rows:      scores off by {(scores(rotate_half, W_q, W_k) - native).
 # **Exercise 5.** `rotate` is any code for the rotation, `q` is `[Tq, D]`, `k` is `[Tk, D]`. Compute all scores
 # $\tilde q_m^\top \tilde k_n$ at `pos_q`, `pos_k`, and once more with every position moved by `shift`. Return the largest change, as one number.
 
-
-# %% nbgrader={"grade": false, "grade_id": "shift_error", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution shift_error}}
-
 # %%
-shift_error = check("rope.shift_error", shift_error)
+# {{exercise shift_error}}
 
 # %% [markdown]
 # Now your two rotations, and the four codes of the chapter. Say first which of the six keep their scores.

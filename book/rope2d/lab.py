@@ -53,12 +53,8 @@ _ = posenc.explain_impl(posenc.make("rope2d", head_dim=64))
 # **Exercise 1.** Return them as a tensor $[n, D/2]$ of float32: a row for each axis, a column for each pair. In each column one
 # number is not 0.
 
-
-# %% nbgrader={"grade": false, "grade_id": "axial_freqs", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution axial_freqs}}
-
 # %%
-axial_freqs = check("rope2d.axial_freqs", axial_freqs)
+# {{exercise axial_freqs}}
 print(axial_freqs(16, 2, 100.0))
 
 # %% [markdown]
@@ -75,12 +71,8 @@ print(axial_freqs(16, 2, 100.0))
 # of `freqs`. Hints: `positions.isnan().any(-1, keepdim=True)` finds the tokens without a place, `masked_fill` fills them. A sum of
 # products over the last axis of one tensor and the first of another is `@`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "angles", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution angles}}
-
 # %%
-angles = check("rope2d.angles", angles)
+# {{exercise angles}}
 
 # %% [markdown]
 # Three patches and a token without a place, eight lanes. Which columns change from the first row to the second? Which from
@@ -100,12 +92,8 @@ print(angles(places, axial_freqs(8, 2, 100.0)))
 # **Exercise 3.** `x` is $[\dots, T, D]$, `positions` and `freqs` as before, $P = D/2$. Use your `angles`. Hints: `x[..., 0::2]` are the
 # even lanes; `torch.stack` on a new last axis and `flatten(-2)` weave two halves together.
 
-
-# %% nbgrader={"grade": false, "grade_id": "rotate_axes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution rotate_axes}}
-
 # %%
-rotate_axes = check("rope2d.rotate_axes", rotate_axes)
+# {{exercise rotate_axes}}
 
 # %% [markdown]
 # Move all patches of a picture by seven rows and minus three columns. What becomes of the scores between two patches? And of the scores
@@ -141,12 +129,8 @@ print(f"class token and patch: largest change {change[0, 1:].max():.2f}")
 # patches stand row by row. Return the ids $[T, 3]$, int64. Hints: `isinstance(part, int)`;
 # `torch.cartesian_prod(torch.arange(rows), torch.arange(columns))` are a picture's rows and columns.
 
-
-# %% nbgrader={"grade": false, "grade_id": "positions_for", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution positions_for}}
-
 # %%
-positions_for = check("rope2d.positions_for", positions_for)
+# {{exercise positions_for}}
 
 # %% [markdown]
 # Your ids, drawn. Change the layout: where does the text go on after a picture that is wide, high, or one patch small?

@@ -47,12 +47,8 @@ _ = posenc.explain_impl(posenc.make("rse", head_dim=64))
 # **Exercise 1.** `scores` is $[\dots, T_q, T_k]$; the positions are given, and need not be $0, 1, 2, \dots$ Keys may stand
 # after the query.
 
-
-# %% nbgrader={"grade": false, "grade_id": "penalize", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution penalize}}
-
 # %%
-penalize = check("rse.penalize", penalize)
+# {{exercise penalize}}
 
 # %% [markdown]
 # ## 2. The stick, key 0 first
@@ -64,12 +60,8 @@ penalize = check("rse.penalize", penalize)
 #
 # **Exercise 2.** Return the pieces and what is left. A plain loop is right here.
 
-
-# %% nbgrader={"grade": false, "grade_id": "stick", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution stick}}
-
 # %%
-stick = check("rse.stick", stick)
+# {{exercise stick}}
 
 # %% [markdown]
 # The report's kernel is described otherwise: all keys of a block take from the rest that reached the block, and the rest then
@@ -230,23 +222,15 @@ for order, model in models.items():
 #
 # Derive it, then write it without autograd.
 
-
-# %% nbgrader={"grade": false, "grade_id": "by_rate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution by_rate}}
-
 # %%
-by_rate = check("rse.by_rate", by_rate)
+# {{exercise by_rate}}
 
 # %% [markdown]
 # **Exercise 4** (the hill). All contents equal $c$, an endless past, key 0 first. At which distance is the weight largest? Where the
 # formula gives a negative number, the nearest key has most: return 0. For which $\lambda$ is that?
 
-
-# %% nbgrader={"grade": false, "grade_id": "peak", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution peak}}
-
 # %%
-peak = check("rse.peak", peak)
+# {{exercise peak}}
 for content in (0.0, -2.0, -4.0):
     print(f"c = {content:+.0f}:", *(f"lambda {rate}: {peak(content, rate):6.1f}" for rate in (0.01, 0.1, 0.5, 1.0)))
 

@@ -81,12 +81,8 @@ print(f"open: {int((turns < 1).sum())} of {len(turns)} pairs")
 # **Exercise 1.** `distance` has any shape `[...]`, `inv_freq` is `[D/2]`, `stopped` is `[D/2]`, true or false. Return the angles `[..., D/2]`. Hints:
 # `distance.clamp(max=...)`, `torch.where`, and `[..., None]` for one more axis.
 
-
-# %% nbgrader={"grade": false, "grade_id": "frozen_angles", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution frozen_angles}}
-
 # %%
-frozen_angles = check("scaling.frozen_angles", frozen_angles)
+# {{exercise frozen_angles}}
 
 # %% [markdown]
 # Now inside the model, in every layer. A rotation of $q$ and $k$ cannot cap distances, so the score is written out as a sum over pairs:
@@ -147,12 +143,8 @@ plt.show()
 #
 # **Exercise 2.** All frequencies $b^{-2i/D}$, divided by the factor $s$. Return `[dim/2]`, the fastest first.
 
-
-# %% nbgrader={"grade": false, "grade_id": "linear", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution linear}}
-
 # %%
-linear = check("scaling.linear", linear)
+# {{exercise linear}}
 
 # %% [markdown]
 # ## 4. NTK scaling
@@ -160,12 +152,8 @@ linear = check("scaling.linear", linear)
 # **Exercise 3.** Raise the base instead, so that the first frequency stays and the *last* one is divided by exactly $s$. You need an exponent; derive it, or take it from the
 # chapter.
 
-
-# %% nbgrader={"grade": false, "grade_id": "ntk", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution ntk}}
-
 # %%
-ntk = check("scaling.ntk", ntk)
+# {{exercise ntk}}
 
 # %% [markdown]
 # ## 5. YaRN, in three steps
@@ -175,34 +163,22 @@ ntk = check("scaling.ntk", ntk)
 #
 # **Exercise 4.** Which pair turns `turns` times within `trained` tokens? Solve $\text{trained} \cdot b^{-2i/D} / 2\pi = \text{turns}$ for $i$. Return a number, with its fraction.
 
-
-# %% nbgrader={"grade": false, "grade_id": "pair_of_turns", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution pair_of_turns}}
-
 # %%
-pair_of_turns = check("scaling.pair_of_turns", pair_of_turns)
+# {{exercise pair_of_turns}}
 
 # %% [markdown]
 # **Exercise 5.** The part of each frequency that is *kept*, `[dim/2]`: 1 up to the pair that turns `beta` times, 0 from the pair that turns `alpha` times, linear in $i$ between them.
 # Round the ends outwards (`math.floor`, `math.ceil`) and keep them between 0 and `dim - 1`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "ramp", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution ramp}}
-
 # %%
-ramp = check("scaling.ramp", ramp)
+# {{exercise ramp}}
 
 # %% [markdown]
 # **Exercise 6.** Now the whole: what is kept stays, the rest of each frequency is divided by `factor`. And the temperature, $0.1 \ln s + 1$, as the second value that
 # you return. Use $\alpha = 1$ and $\beta = 32$.
 
-
-# %% nbgrader={"grade": false, "grade_id": "yarn", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution yarn}}
-
 # %%
-yarn = check("scaling.yarn", yarn)
+# {{exercise yarn}}
 
 # %% [markdown]
 # ## 6. See it

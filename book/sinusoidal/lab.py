@@ -49,12 +49,8 @@ posenc.explain_impl(posenc.make("sinusoidal"))
 # `dim` numbers for each. Hint: `positions[..., None] * frequencies` makes all angles at once; `torch.stack` and
 # `flatten` put each sine beside its cosine.
 
-
-# %% nbgrader={"grade": false, "grade_id": "table", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution table}}
-
 # %%
-table = check("sinusoidal.table", table)
+# {{exercise table}}
 
 # %% [markdown]
 # How long is one turn of each clock? Guess the last number before you run the cell. (Is it $2\pi \cdot 10000$?)
@@ -114,12 +110,8 @@ for name, matrix in (("R(-3)", rotation(-3, 64)), ("random", W)):
 #
 # **Exercise 3.** `ids` is `[B, T]`, `weight` is `[V, C]`, and $x_m$ is its row for the token at position $m$. Return `[B, T, C]`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "embed", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution embed}}
-
 # %%
-embed = check("sinusoidal.embed", embed)
+# {{exercise embed}}
 
 # %% [markdown]
 # $\sqrt{C}$ belongs with weights of variance $1/C$. PyTorch's `nn.Embedding` starts at variance 1. One sentence of the
@@ -277,12 +269,8 @@ plot_short_long(results, methods=["nope", "sinusoidal"], highlight="sinusoidal",
 #
 # `x` is `[T, C]`, `W` is `[C, C]`, `positions` is `[T]`. Return all four, in this order, as `[4, T, T]`.
 
-
-# %% nbgrader={"grade": false, "grade_id": "terms", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution terms}}
-
 # %%
-terms = check("sinusoidal.terms", terms)
+# {{exercise terms}}
 
 # %% [markdown]
 # Shift all positions by 10. Which of the four terms stay, with the identity for $W$, and with a random $W$?

@@ -52,12 +52,8 @@ posenc.explain_impl(stickbreaking)
 # **Exercise 1.** `logits` holds one number a key, the oldest first and the most recent last. Return the pieces in the
 # same order. A plain loop is right here; keep the rest of the stick in a variable.
 
-
-# %% nbgrader={"grade": false, "grade_id": "stick", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution stick}}
-
 # %%
-stick = check("stickbreaking.stick", stick)
+# {{exercise stick}}
 
 # %% [markdown]
 # Two keys match equally well. Which one gets more? Say it before you run the cell.
@@ -78,12 +74,8 @@ print("softmax", [round(a, 3) for a in torch.softmax(z, dim=0).tolist()])
 # **Exercise 2.** Return $\log A$ for a whole row, without a loop, and without forming a product. You need
 # `torch.nn.functional.softplus`, `flip` and `cumsum` along the last dimension.
 
-
-# %% nbgrader={"grade": false, "grade_id": "log_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution log_weights}}
-
 # %%
-log_weights = check("stickbreaking.log_weights", log_weights)
+# {{exercise log_weights}}
 
 # %%
 loud = torch.full((400,), 3.0)
@@ -98,12 +90,8 @@ print("the oldest of 400 loud keys, loop:", stick(loud)[0].item(), " in logs:", 
 #
 # Hint: `torch.ones(T, T, dtype=torch.bool).tril(-1)` is the strict past, and `masked_fill` puts a number where you say.
 
-
-# %% nbgrader={"grade": false, "grade_id": "weigh", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution weigh}}
-
 # %%
-weigh = check("stickbreaking.weigh", weigh)
+# {{exercise weigh}}
 
 # %% [markdown]
 # ## 4. See it
@@ -259,12 +247,8 @@ plot_short_long(results, methods=["nope", "stickbreaking"], highlight="stickbrea
 # $G_{jk} = \partial A_j / \partial z_k$, and write it down without autograd: a key's own logit raises its share, the logit of a key
 # asked before lowers it, the logit of a key behind does nothing.
 
-
-# %% nbgrader={"grade": false, "grade_id": "jacobian", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution jacobian}}
-
 # %%
-jacobian = check("stickbreaking.jacobian", jacobian)
+# {{exercise jacobian}}
 
 # %% [markdown]
 # **Exercise 5** (on paper). The chapter's exercises *A geometric memory* and *Any weights you like*. Write your answers

@@ -243,7 +243,7 @@ def numbers():
     return (1e3, 1e4, 5e4, 5e5)[pick[0] % 4], (3, 5, 6, 7)[pick[1] % 4], (3, 4, 5, 6, 7)[pick[2] % 5]
 
 
-def _naming(case, title):
+def _naming(case, number):
     """The exercise that asks for the name of a case's fault: of an answer is compared what kind of name it is."""
 
     def kind(answer):
@@ -259,7 +259,10 @@ def _naming(case, title):
         "nothing here is a fault of that name": name_of_kind("listed"),
         "no fault of the list is called so": name_of_kind("none"),
     }
-    return Exercise(title, name_of_kind("right"), [()], mistakes=mistakes, run=kind)
+    right = name_of_kind("right")
+    head = f'def {case}_fault():\n    """The name of the fault in case {number}, one of those listed above."""'
+    right.source = f'{head}\n    return find("symptoms.{case}_fault").reference()'
+    return Exercise(f"Case {number}, the fault", right, [()], mistakes=mistakes, run=kind)
 
 
 ON_PAPER = 3  # points
@@ -269,7 +272,7 @@ for number, (reference, arguments) in enumerate(ARGUMENTS.items(), start=1):
     case = reference.__name__
     run = (lambda code, c, new: code(c, new).tril(c.shape[-1] - new)) if case == "decay" else None  # what a query sees
     tolerance = 0.05 if reference is neighbors else 1e-4  # in bfloat16 another order of rounding is no fault
-    EXERCISES[f"{case}_fault"] = _naming(case, f"Case {number}, the fault")
+    EXERCISES[f"{case}_fault"] = _naming(case, number)
     nothing = dict.fromkeys(FAULTS[case], 0.0)  # what was sent, sent back
     EXERCISES[case] = Exercise(
         f"Case {number}, {case}", reference, arguments, tolerance, 2, FAULTS[case], run=run, shares=nothing

@@ -74,24 +74,11 @@ def ask_halves(code):
 
 print(ask_halves(halves_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "halves_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def halves_fault():
-    """The name of the fault in case 1, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.halves_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise halves_fault}}
 
 # %%
-halves_fault = check("symptoms.halves_fault", halves_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "halves", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution halves}}
-
-# %%
-halves = check("symptoms.halves", halves)
+# {{exercise halves}}
 
 # %% [markdown]
 # ## Case 2. Worse with every page
@@ -113,24 +100,11 @@ def ask_part(code):
 
 print(ask_part(part_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "part_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def part_fault():
-    """The name of the fault in case 2, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.part_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise part_fault}}
 
 # %%
-part_fault = check("symptoms.part_fault", part_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "part", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution part}}
-
-# %%
-part = check("symptoms.part", part)
+# {{exercise part}}
 
 # %% [markdown]
 # ## Case 3. Right in float32
@@ -152,24 +126,11 @@ def ask_neighbors(code):
 
 print(ask_neighbors(neighbors_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "neighbors_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def neighbors_fault():
-    """The name of the fault in case 3, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.neighbors_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise neighbors_fault}}
 
 # %%
-neighbors_fault = check("symptoms.neighbors_fault", neighbors_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "neighbors", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution neighbors}}
-
-# %%
-neighbors = check("symptoms.neighbors", neighbors)
+# {{exercise neighbors}}
 
 # %% [markdown]
 # ## Case 4. A bag of words
@@ -192,24 +153,11 @@ def ask_embed(code):
 
 print(ask_embed(embed_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "embed_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def embed_fault():
-    """The name of the fault in case 4, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.embed_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise embed_fault}}
 
 # %%
-embed_fault = check("symptoms.embed_fault", embed_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "embed", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution embed}}
-
-# %%
-embed = check("symptoms.embed", embed)
+# {{exercise embed}}
 
 # %% [markdown]
 # ## Case 5. The first token is fine
@@ -231,24 +179,11 @@ def ask_decode(code):
 
 print(ask_decode(decode_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "decode_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def decode_fault():
-    """The name of the fault in case 5, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.decode_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise decode_fault}}
 
 # %%
-decode_fault = check("symptoms.decode_fault", decode_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "decode", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution decode}}
-
-# %%
-decode = check("symptoms.decode", decode)
+# {{exercise decode}}
 
 # %% [markdown]
 # ## Case 6. A triangle of ones
@@ -269,24 +204,11 @@ def ask_mask(code):
 
 print(ask_mask(mask_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "mask_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mask_fault():
-    """The name of the fault in case 6, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.mask_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise mask_fault}}
 
 # %%
-mask_fault = check("symptoms.mask_fault", mask_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution mask}}
-
-# %%
-mask = check("symptoms.mask", mask)
+# {{exercise mask}}
 
 # %% [markdown]
 # ## Case 7. A window that slides
@@ -319,24 +241,11 @@ def ask_window(code):
 
 print(ask_window(window_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "window_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def window_fault():
-    """The name of the fault in case 7, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.window_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise window_fault}}
 
 # %%
-window_fault = check("symptoms.window_fault", window_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "window", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution window}}
-
-# %%
-window = check("symptoms.window", window)
+# {{exercise window}}
 
 # %% [markdown]
 # ## A model to be told
@@ -387,24 +296,11 @@ def ask_ids(code):
 
 print(ask_ids(ids_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "ids_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ids_fault():
-    """The name of the fault in case 8, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.ids_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise ids_fault}}
 
 # %%
-ids_fault = check("symptoms.ids_fault", ids_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "ids", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution ids}}
-
-# %%
-ids = check("symptoms.ids", ids)
+# {{exercise ids}}
 
 # %% [markdown]
 # ## Case 9. It knows the other document
@@ -425,24 +321,11 @@ def ask_texts(code):
 
 print(ask_texts(texts_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "texts_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def texts_fault():
-    """The name of the fault in case 9, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.texts_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise texts_fault}}
 
 # %%
-texts_fault = check("symptoms.texts_fault", texts_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "texts", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution texts}}
-
-# %%
-texts = check("symptoms.texts", texts)
+# {{exercise texts}}
 
 # %% [markdown]
 # ## Case 10. A penalty for distance
@@ -465,24 +348,11 @@ def ask_slopes(code):
 
 print(ask_slopes(slopes_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "slopes_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def slopes_fault():
-    """The name of the fault in case 10, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.slopes_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise slopes_fault}}
 
 # %%
-slopes_fault = check("symptoms.slopes_fault", slopes_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "slopes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution slopes}}
-
-# %%
-slopes = check("symptoms.slopes", slopes)
+# {{exercise slopes}}
 
 # %% [markdown]
 # ## Case 11. Worse at writing than at reading
@@ -506,24 +376,11 @@ def ask_buckets(code):
 
 print(ask_buckets(buckets_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "buckets_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def buckets_fault():
-    """The name of the fault in case 11, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.buckets_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise buckets_fault}}
 
 # %%
-buckets_fault = check("symptoms.buckets_fault", buckets_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "buckets", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution buckets}}
-
-# %%
-buckets = check("symptoms.buckets", buckets)
+# {{exercise buckets}}
 
 # %% [markdown]
 # ## Case 12. Doors that close
@@ -546,24 +403,11 @@ def ask_decay(code):
 
 print(ask_decay(decay_sent))
 
-
-# %% nbgrader={"grade": false, "grade_id": "decay_fault", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def decay_fault():
-    """The name of the fault in case 12, one of those listed above."""
-    ### BEGIN SOLUTION
-    return find("symptoms.decay_fault").reference()
-    ### END SOLUTION
-
+# %%
+# {{exercise decay_fault}}
 
 # %%
-decay_fault = check("symptoms.decay_fault", decay_fault)
-
-
-# %% nbgrader={"grade": false, "grade_id": "decay", "locked": false, "schema_version": 3, "solution": true, "task": false}
-# {{solution decay}}
-
-# %%
-decay = check("symptoms.decay", decay)
+# {{exercise decay}}
 
 # %% [markdown]
 # ## On paper

@@ -101,7 +101,7 @@ class Exercise:
 
 def text(function):
     """A function's source in two parts: what the student is given, down to the docstring, and the body below it."""
-    lines = textwrap.dedent(inspect.getsource(function)).splitlines()
+    lines = textwrap.dedent(getattr(function, "source", None) or inspect.getsource(function)).splitlines()
     first, *others = ast.parse("\n".join(lines)).body[0].body
     docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     end = first.end_lineno if docstring and others else first.lineno - 1
