@@ -73,13 +73,14 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     left, middle = query - near - 1, query - near / 2 + 0.5
     words, place = ([left, 0.9], "middle left") if left > MATCH + 45 else ([middle, 0.95], "top center")
     room = near > 40 and abs(middle - MATCH) > 40 or place == "middle left"
-    weight, held = "weight 10 to the %{y:.2f}", f"95% of the weight of equal logits: {near} keys"
+    weight, held = "weight 10<sup>%{y:.1f}</sup>", f"95% of the weight of equal logits: {near} keys"
     (at, low), penalty = ends[chosen], "key %{x:.0f}: bias %{y:.2f}"
     end = dict(text=[f"<b>{_slope(slope)}</b>  "], textposition="middle left", cliponaxis=False, showlegend=False)
     end |= dict(textfont=dict(size=12, color=COLORS["green"]), hover=f"head {chosen + 1}: slope {slope:.4f}")
-    star = [MATCH] if query >= MATCH else [], _log10(content[MATCH : MATCH + 1])
+    lost = query >= MATCH and content[MATCH] < FLOOR  # the star stays in sight, at the foot
+    star = [MATCH] if query >= MATCH else [], [WEIGHTS[0]] if lost else _log10(content[MATCH : MATCH + 1])
     written, below = dict(mode="markers+text"), dict(showlegend=False, yaxis="y2")
-    fits = below | dict(text=[f"key {MATCH} fits"], textposition="top center")
+    fits = below | dict(text=[f"key {MATCH} fits" + ", far below" * lost], textposition="top center")
     fits |= dict(textfont=dict(size=13, color=COLORS["red"]), hover=f"key {MATCH}, which fits: {weight}")
     stops = dict(symbol="line-ns-open", size=10, line=dict(width=2))
     data = [
@@ -104,7 +105,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     readouts = {
         "slope": slope,
         "half": math.log(2) / slope,
-        "match": f"{content[MATCH].item():.4f}" if query >= MATCH else "hidden",
+        "match": "hidden" if query < MATCH else f"{content[MATCH]:.4f}" if content[MATCH] > 1e-4 else "below 0.0001",
     }
     return dict(data=data, layout=layout), readouts
 
