@@ -8,7 +8,7 @@ import torch
 
 import posenc
 from posenc.bias.cope import lookup, positions
-from posenc.chapters.cope.figures import TRAINED_GATES, name_of
+from posenc.chapters.cope.figures import TRAINED_GATES, WORDIEST, name_of
 from posenc.chapters.cope.gates import TABLE, WORDS, presets, read
 from posenc.lab.experiments import half_width, judge, load_results, mean_and_spread
 from posenc.lab.explore.parts import signed
@@ -198,14 +198,13 @@ def check_use():
 def gate_numbers():
     r"""What the trained gates of the text model do, in numbers."""
     heads = TRAINED_GATES["heads"]
-    most = max(heads, key=lambda head: abs(head["by_kind"]["space"] - head["by_kind"]["letter"]))
     assert all(0.1 < gate < 0.9 for head in heads for gate in head["by_kind"].values())
     return {
         "mean_low": f"{min(head['mean'] for head in heads):.2f}",
         "mean_high": f"{max(head['mean'] for head in heads):.2f}",
-        "most_head": name_of(most),
-        "most_space": f"{most['by_kind']['space']:.2f}",
-        "most_letter": f"{most['by_kind']['letter']:.2f}",
+        "most_head": name_of(WORDIEST),
+        "most_space": f"{WORDIEST['by_kind']['space']:.2f}",
+        "most_letter": f"{WORDIEST['by_kind']['letter']:.2f}",
         "key_share": f"{max(head['by_key'] for head in heads):.0%}",
         "beyond": f"{max(head['beyond'] for head in heads):.1%}",
     }
