@@ -6,12 +6,11 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, held, label, level, line, path, upright
+from posenc.lab.explore.parts import axis, bars, held, label, level, line, number
 
 KEYS = 24
-BLOCKS = (2, 3, 4, 6)  # how many; the keys are cut into as many alike
+BLOCK = 6
 HATCHED = dict(shape="/", solidity=0.35)
-PEAK = 3.0  # the largest score stands this high; the others are noise of spread 1
 
 
 # ------------------------------------------------------------------------------------------------------ online softmax
@@ -30,94 +29,79 @@ def online_update(m, l, acc, scores, values):
     return new, old * l + weights.sum(), old * acc + weights @ values
 
 
-def online_row(peak):
-    """Seeded scores and values of the keys, [KEYS] each; the largest score stands at key `peak`."""
+def online_row(peak, size=3.0):
+    """Seeded scores and values of the keys, [KEYS] each; the key at `peak` scores `size` and has a value of its own."""
     generator = torch.Generator().manual_seed(3)
     noise = torch.randn(KEYS - 1, generator=generator, dtype=torch.float64)
     values = torch.rand(KEYS, generator=generator, dtype=torch.float64) * 2 - 1
-    return torch.cat([noise[:peak], torch.tensor([PEAK], dtype=torch.float64), noise[peak:]]), values
+    both = ((noise, torch.full((1,), size)), (values[1:], values[:1]))
+    return [torch.cat([of[:peak], own, of[peak:]]) for of, own in both]
 
 
-def _finite(number):
-    number = float(number)
-    return number if math.isfinite(number) else math.nan
-
-
-def _or_gap(numbers):
-    """The numbers, or one gap where there are none: a trace without points would leave the legend."""
-    return [_finite(number) for number in numbers] or [math.nan]
-
-
-def _online_softmax(blocks, step, peak, *, update=online_update):
-    block = KEYS // blocks
-    scores, values = online_row(peak)
-    target = float(torch.softmax(scores, -1) @ values)
-    done = min(step, blocks)
-    seen, before = done * block, max(done - 1, 0) * block
-    zero = torch.zeros((), dtype=torch.float64)
-    states = [(zero - math.inf, zero, zero)]
-    for a in range(0, seen, block):
-        states.append(update(*states[-1], scores[a : a + block], values[a : a + block]))
-    m, l, acc = states[-1]
-    was = states[max(done - 1, 0)][0]
-    factor = _finite((was - m).exp()) if done > 1 else math.nan
-    keys = list(range(KEYS))
-    old, new, later = slice(0, before), slice(before, seen), slice(seen, KEYS)
-
-    def columns(name, at, y, color, word, lower=(), **look):
-        words = dict(hover=f"key %{{x}}: {word} %{{y:.2f}}", width=0.84, marker=dict(color=color, **look))
-        return bars(name, _or_gap(keys[at]), _or_gap(y[at]), **words, **dict(lower))
-
-    terms = (scores - m).exp() if done else scores
-    ends = [n * block - 0.5 for n in range(1, done + 1)]
-    said = ("", "exp(s − m), nothing to rescale", f"exp(s − m), earlier ones × {factor:.3f}")[min(done, 2)]
-    unnamed, middle, lowest = dict(showlegend=False), dict(xaxis="x", yaxis="y2"), dict(xaxis="x", yaxis="y3")
-    stairs = _or_gap(x for n in range(done) for x in (n * block - 0.5, (n + 1) * block - 0.5))
-    largest, so_far = _or_gap(s[0] for s in states[1:] for _ in range(2)), _or_gap(s[2] / s[1] for s in states[1:])
-    before_it, words = _or_gap((scores[old] - was).exp()), "key %{x}: term %{y:.2f} before"
-    drawn = dict(marker=dict(size=8), **lowest, **unnamed)
-    every, whole = [-0.7, KEYS - 0.3], "softmax over all keys: %{y:.3f}"
+def _online_softmax(peak, size, *, update=online_update):
+    scores, values = online_row(peak, size)
+    states = [torch.tensor([-math.inf, 0, 0], dtype=torch.float64)]
+    for s, v in zip(scores.split(BLOCK), values.split(BLOCK)):
+        states.append(torch.stack(update(*states[-1], s, v)))
+    m, l, acc = torch.stack(states).T
+    r = (m[:-1] - m[1:]).exp()  # in each block, what all earlier terms shrink by
+    was, old, new = l[:-1], r * l[:-1], l[1:] - r * l[:-1]
+    middle = torch.arange(0, KEYS, BLOCK) + (BLOCK - 1) / 2
+    stairs = torch.stack([middle - BLOCK / 2, middle + BLOCK / 2], 1).flatten()
+    across = [x + side for x in middle.tolist() for side in (-2, -2, 2, 2, math.nan)]
+    frames = [y for top in was.tolist() for y in (0, top, top, 0, math.nan)]
+    shrunk = ["", *(f"× {x:.2f}" for x in r[1:].tolist())]
+    outputs = [number(x) for x in (acc / l)[1:].tolist()]
+    whole = number((torch.softmax(scores, -1) @ values).item())
+    named = ["- - whole", "·· before", "old × r", "this block"]
+    colors = ["green", "purple", "blue", "orange"]
+    below = dict(width=4, panel=2)
     data = [
-        columns("earlier", old, scores, "blue", "score", unnamed),
-        columns("this block", new, scores, "orange", "score", pattern=HATCHED),
-        columns("to come", later, scores, "gray", "score", unnamed, opacity=0.3),
-        line("maximum m", stairs, largest, "ink", 2, "dash", hover="the largest score so far: %{y:.2f}"),
-        upright("read so far", seen - 0.5, -2.6, 5, "ink", 1),
-        held("the largest", peak, PEAK, symbol="triangle-up", size=11),
-        columns("terms of earlier blocks", old, terms, "blue", "term", middle | unnamed),
-        columns("terms of this block", new, terms, "orange", "term", middle | unnamed, pattern=HATCHED),
-        dots("rescaled from", _or_gap(keys[old]), before_it, "purple", 8, "diamond-open", hover=words, **middle),
-        label("in words", (KEYS - 1) / 2, 1.28, said, "ink", "middle center", yaxis="y2"),
-        path("output so far", _or_gap(ends), so_far, "orange", 2, hover="output so far: %{y:.3f}", **drawn),
-        line("whole softmax", every, [target, target], "green", 2, "dot", hover=whole, **lowest),
+        bars("scores", list(range(KEYS)), scores, "sky", width=0.84, hover="key %{x}: score %{y:.2f}"),
+        line("maximum m", stairs, m[1:].repeat_interleave(2), "ink", 2, "dash"),
+        label("its name", KEYS + 0.2, m[-1].item(), "m", "ink", "middle right"),
+        held("the large score", peak, size, "orange"),
+        label("names", middle, [13.2] * 4, named, colors, "middle center", 12, panel=2),
+        bars("earlier blocks", middle, old, "blue", hover="left of earlier terms: %{y:.2f}", **below),
+        bars("this block", middle, new, "orange", base=old, marker=dict(pattern=HATCHED), **below),
+        line("before rescaling", across, frames, "purple", 2, "dot", panel=2),
+        label("factors", middle, torch.maximum(was, l[1:]), shrunk, "purple", halo=True, panel=2),
+        level("the sum at once", l[-1].item(), -0.7, KEYS - 0.3, "green", 2, "dash", panel=2),
+        label("outputs", middle, [-1.6] * len(outputs), outputs, "ink", "middle center", panel=2),
     ]
+    blocks = dict(tickvals=middle, ticktext=[f"{a}–{a + BLOCK - 1}" for a in range(0, KEYS, BLOCK)], showgrid=False)
+    marks = dict(tickvals=[-1.6, 0, 5, 10], ticktext=["output", "0", "5", "10"])
     layout = dict(
-        height=500,
+        height=460,
+        showlegend=False,
         barmode="overlay",
-        xaxis=axis(-0.7, KEYS - 0.3, "key j", type="linear", anchor="y3", tickvals=keys[::4], zeroline=False),
-        yaxis=axis(-2.6, 5, "score s", domain=[0.68, 1], tickvals=[-2, 0, 2, 4]),
-        yaxis2=axis(0, 1.45, "term", domain=[0.34, 0.62], tickvals=[0, 0.5, 1]),
-        yaxis3=axis(-0.5, 0.5, "output", domain=[0, 0.28], tickvals=[-0.4, 0, 0.4]),
+        xaxis=axis(-0.7, KEYS + 1.4, anchor="y", showticklabels=False, showgrid=False, zeroline=False),
+        xaxis2=axis(-0.7, KEYS + 1.4, "keys, block by block", anchor="y2", zeroline=False, **blocks),
+        yaxis=axis(-2.2, 4.4, "score s", domain=[0.62, 1], tickvals=[-2, 0, 2, 4]),
+        yaxis2=axis(-2.6, 14, "sum l", domain=[0, 0.58], showgrid=False, **marks),
     )
-    output = _finite(acc / l) if done else math.nan
-    numbers = {"m": _finite(m), "l": _finite(l), "output": output, "target": target}
-    return dict(data=data, layout=layout), numbers
+    said = {"m": m[-1].item(), "l": l[-1].item(), "output": outputs[-1], "whole": whole}
+    return dict(data=data, layout=layout), said
 
 
 online_softmax = explorable(
     _online_softmax,
     title="The softmax, one block of keys at a time",
-    alt="Three panels over the same keys. Top: the scores, with the blocks done, the block just read (hatched) and the "
-    "keys still to come, and a dashed staircase, the largest score so far. Middle: the term of each key relative "
-    "to that maximum; diamonds show where earlier terms stood before this block, and where the maximum rose all "
-    "of them shrink by one factor. Bottom: the output so far, which ends on the dotted line of the whole softmax "
-    "for every block size. The line after the last key read can be dragged, and so can the largest score.",
-    readout="m {m:.2f}, l {l:.2f} · output {output:.3f} · whole softmax {target:.3f}",
-    handles={"read so far": "step", "the largest": "peak"},
-    blocks=slider(BLOCKS, label="blocks", default=4, format=lambda blocks: f"{blocks}×{KEYS // blocks}"),
-    step=slider(range(max(BLOCKS) + 1), label="blocks done", default=3, play=True, at_most="blocks"),
-    peak=slider(range(1, KEYS, 4), label="largest score at key"),
+    alt="Above, the scores of twenty-four keys as bars, one of them large, and a dashed staircase over four blocks, "
+    "the largest score so far. Below, the sum after each block: what is left of earlier terms, this block's terms "
+    "hatched on top, and dotted the height of the earlier sum before. Where the staircase rises, it shrinks by a "
+    "factor. Under each column stands the output so far. Drag the large score to another block, or up and down: the "
+    "columns change, and the last always ends on the dashed level, the sum of the whole softmax.",
+    readout="at the end m {m:.2f}, l {l:.2f} · output {output} · whole softmax {whole}",
+    handles={"the large score": ("peak", "size")},
+    peak=slider(range(KEYS), label="large score at key", default=1),
+    size=slider([n / 2 for n in range(9)], label="its size", default=3),
 )
+
+
+def _or_gap(numbers):
+    """The numbers, or one gap where there are none: a trace without points would leave the legend."""
+    return list(numbers) or [math.nan]
 
 
 # ---------------------------------------------------------------------------------------------------- causal block map

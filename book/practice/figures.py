@@ -7,7 +7,7 @@ import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, label, level, signed, upright
+from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, level, line, signed, upright
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -111,55 +111,63 @@ ids = explorable(
 
 
 NEW, ALL = "new tokens only", "all tokens"
-OFF = (0, 1, 2, 4, 8, 16, 32)
+OLD, COUNT = {NEW: 48, ALL: 0}, {NEW: 16, ALL: 32}  # tokens with right ids in the cache, and tokens whose ids are off
+OFF = (0, 1, 2, 4, 8, 12, 16, 24, 32)
 FREE = 0.05  # nats that count as nothing
 
 
 def added(method, which, off):
-    r"""What ids that are `off` by so much add to each seed's loss; nothing where the method refuses them."""
+    r"""What ids that are `off` by so much add to each seed's loss."""
     results = load("practice")
     kind, known, wanted = ("new", "offsets", -off) if which == NEW else ("all", "shifts", off)
     place, zero = results[known].index(wanted), results[known].index(0)
-    rows = results["methods"][method][kind]
-    return [] if any(row[place] is None for row in rows) else [row[place] - row[zero] for row in rows]
+    return [row[place] - row[zero] for row in results["methods"][method][kind]]
 
 
 def _wrong_ids(which, off):
     methods = list(load("practice")["methods"])[::-1]  # a list of bars is drawn from below
-    losses = {method: added(method, which, off) for method in methods}
-    mean = {method: mean_and_spread(row)[0] if row else math.nan for method, row in losses.items()}
-    at = {method: place for place, method in enumerate(methods)}
-    seeds = [(value, at[method]) for method, row in losses.items() for value in row]
-    added_words = "%{x:.3f} nats added, mean of the seeds"
-    paid = {method: value for method, value in mean.items() if not math.isnan(value)}
-    most = max(paid, key=paid.get)
-    top = max(max(added(method, kind, o), default=0) for kind in (NEW, ALL) for method in methods for o in OFF)
+    losses = [added(method, which, off) for method in methods]
+    mean = [mean_and_spread(row)[0] for row in losses]
+    seeds = [(value, place) for place, row in enumerate(losses) for value in row]
+    top = max(max(added(method, kind, o)) for kind in (NEW, ALL) for method in methods for o in OFF)
+    right, count = OLD[which], COUNT[which]
+    start, bare = right - off if which == NEW else off, min(off, count) / 2
+    free = right + count - bare if which == NEW else bare  # the middle of what the frame shows
+    words, block = "%{x:.3f} nats added, mean of the seeds", dict(orientation="h", width=0.8, panel=2)
+    frame = [right, right + count, right + count, right, right], [-0.4, -0.4, 0.4, 0.4, -0.4]
     data = [
-        bars("mean", [*mean.values()], [*at.values()], "orange", hover=added_words, orientation="h"),
+        bars("mean", mean, list(range(len(methods))), "orange", hover=words, orientation="h"),
         dots("each seed", *zip(*seeds), "ink", 6, "circle-open", hover="one seed: %{x:.3f} nats"),
-        upright("off by", paid[most], -0.6, len(methods) - 0.4, "ink", 1.5, "dot"),
+        bars("old tokens", [right], [1], "blue", **block),
+        bars("their ids", [count], [0], "orange", base=[start], **block),
+        line("right ids", *frame, "ink", 2, "dot", panel=2),
+        label("its name", free, 0, "right ids" if off > 12 else "", "ink", "middle center", 11, panel=2),
+        held("first id", start, 0, "orange", "square", panel=2),
     ]
     titles = [METHODS[method].title.removeprefix("Softmax with a ") for method in methods]
+    rows = dict(tickvals=[0, 1], ticktext=["new ids", "cached ids"] if which == NEW else ["all ids", ""])
     layout = dict(
-        height=460,
-        xaxis=axis(-0.08 * top, 1.05 * top, "added to the loss, nats"),
-        yaxis=axis(-0.6, len(methods) - 0.4, tickvals=list(at.values()), ticktext=titles),
+        height=480,
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=axis(-0.08 * top, 1.05 * top, "added to the loss, nats", anchor="y"),
+        yaxis=axis(-0.6, len(methods) - 0.4, domain=[0, 0.77], tickvals=list(range(len(methods))), ticktext=titles),
+        xaxis2=axis(-2, 66, anchor="y2", tickvals=[0, 16, 32, 48, 64]),
+        yaxis2=axis(-0.6, 1.6, domain=[0.86, 1], showgrid=False, zeroline=False, **rows),
     )
-    return dict(data=data, layout=layout), {
-        "most": "nobody pays" if off == 0 else f"{METHODS[most].title} {signed(paid[most], 2)}",
-        "spared": sum(value < FREE for value in paid.values()),
-        "refused": len(mean) - len(paid),
-    }
+    most = f"{METHODS[methods[mean.index(max(mean))]].title} {signed(max(mean), 2)}" if off else "nobody pays"
+    return dict(data=data, layout=layout), {"most": most, "spared": sum(value < FREE for value in mean)}
 
 
 wrong_ids = explorable(
     _wrong_ids,
     title="What do wrong ids cost?",
-    alt="A bar for each method: what is added to the loss of a trained model when position ids are off by the chosen "
-    "number, with a ring for each seed. When all ids are moved, relative methods have no bar; when only the new "
-    "tokens' ids are off against their prefix, those that read positions do. Drag the line at the longest bar.",
-    handles={"off by": "off"},
-    readout="most: {most} · {spared:d} pay less than 0.05 · {refused:d} refuse",
+    alt="Above, a line of position ids: a block of cached tokens, and below it one of new tokens, with a dotted frame "
+    "where it should stand. Drag its first id: the farther from the frame, the longer the bars below, one for each "
+    "method, with a ring for each seed: what is added to the loss of a trained model. Methods that read no position "
+    "have no bar; where all tokens are off together, relative methods have none either.",
+    handles={"first id": "off"},
+    readout="most: {most} · {spared:d} pay less than 0.05",
     which=slider([NEW, ALL], label="ids off"),
     off=slider(OFF, label="off by, tokens", default=32, play=True),
 )

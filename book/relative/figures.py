@@ -6,78 +6,75 @@ import math
 import torch
 
 from posenc.bias.t5 import bucket
-from posenc.bias.transformer_xl import shift, transformer_xl
+from posenc.bias.transformer_xl import transformer_xl
+from posenc.embed.sinusoidal import table
 from posenc.encoding import At
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, path, signed, thousands, upright
+from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, line, signed, upright
 
 TOKENS, HEADS, LANES, WIDTH = 8, 2, 8, 16
-TEXTS = {"different": list(range(TOKENS)), "in turn": [0, 1] * 4, "the same": [2] * TOKENS}
 MAPS = {"a": "content", "+ b": "q, distance", "+ c": "key", "+ d": "distance", "=": "sum over √D"}
+ABSOLUTE = "absolute"  # the sum with sinusoids added to the contents in place of the terms b, c and d
+LAST = 56  # where the text starts at the latest
 BASE = 10  # the tokens then see several turns; with the paper's 10,000 most lanes would stand still
 
 
 @functools.cache
-def _terms(text, moved):
-    """a, b, c and d, [4, H, T, T], of a seeded layer for one text whose positions start at `moved`."""
+def _maps(start):
+    """The five MAPS and ABSOLUTE, [6, T, T], of a seeded head for a text whose positions start there."""
     generator = torch.Generator().manual_seed(6)
     encoding = transformer_xl(HEADS, LANES, WIDTH, base=BASE).double()
     for parameter, size in ((encoding.bias.u, 0.8), (encoding.bias.v, 0.8), (encoding.bias.w_r, 0.45)):
         drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         parameter.data.copy_(size * drawn)
     vocabulary = torch.randn(2, 10, HEADS, LANES, generator=generator, dtype=torch.float64)  # a query, a key of each
-    q, k = vocabulary[:, TEXTS[text]].transpose(1, 2)[:, None]
-    at = torch.arange(TOKENS)[None] + moved
+    q, k = vocabulary[:, :TOKENS].transpose(1, 2)[:, None]
+    at = torch.arange(TOKENS)[None] + start
     with torch.no_grad():
         b, c, d = encoding.bias.terms(q, k, At(at, at, None))
-    a = q @ k.transpose(-2, -1)
-    return torch.cat([a, b, c.expand_as(a), d.expand_as(a)])
+        for_k, for_q = encoding.bias.w_r.view(HEADS, LANES, WIDTH)
+        positions = table(at[0].double(), WIDTH, BASE) / 2
+        absolute = (q[0, 0] + positions @ for_q.T) @ (k[0, 0] + positions @ for_k.T).T
+    terms = torch.stack([of[0, 0] for of in (q @ k.transpose(-2, -1), b, c, d)])
+    return torch.cat([terms, terms.sum(0)[None], absolute[None]]) / math.sqrt(LANES)
 
 
-def _four_terms(text, query, key, moved):
-    terms = _terms(text, moved)[:, 0] / math.sqrt(LANES)
-    total = terms.sum(0)
-    hidden = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
-    weights = total.masked_fill(hidden, -math.inf).softmax(-1)
-    cells, edge = list(range(TOKENS)), [-0.5, TOKENS - 0.5]
-    bar = dict(orientation="h", x=0.86, y=0.3, len=0.27, thickness=12, tickvals=[-4, 0, 4], ticktext=["−4", "0", "4"])
-    shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1)
-    ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{moved:,}", f"+{TOKENS - 1}" if moved else f"{TOKENS - 1}"])
-    bare, data, axes, words = dict(showgrid=False, zeroline=False, tickangle=0, **ticks), [], {}, []
-    cross, across = dict(color="ink", size=[0] * 6 + [7]), [query, query, None, *edge, None, query]
-    for n, ((name, reads), of) in enumerate(zip(MAPS.items(), [*terms, total])):  # three in a row
-        left, low, last = 0.36 * (n % 3), 0.54 - 0.54 * (n // 3), name.startswith("=")
-        hover = f"query %{{y:d}}, key %{{x:d}}: {name[-1] if not last else 'sum'} %{{z:.2f}}"
-        own = shades | (dict(colorbar=bar) if last else dict(showscale=False))
-        data += [
-            heat(name, cells, cells, of, hover=hover, panel=n + 1, **own),
-            path(f"pair in {name}", [*edge, None, key, key, None, key], across, "ink", 1.5, marker=cross, panel=n + 1),
-            label(f"number of {name}", edge[1], -2.8, signed(of[query, key], 2), "ink", "middle left", panel=n + 1),
-        ]
+def _four_terms(start):
+    maps, cells, edge = _maps(start), list(range(TOKENS)), [-0.5, TOKENS - 0.5]
+    shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1, showscale=False)
+    ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{start}", f"{start + TOKENS - 1}"])
+    bare, axes, words = dict(showgrid=False, zeroline=False, tickangle=0), {}, []
+    data = [
+        bars("text", [TOKENS], [0], "sky", base=[start - 0.5], orientation="h", width=1, panel=7),
+        held("its start", start, 0, "blue", panel=7),
+    ]
+    for n, (name, reads) in enumerate([*MAPS.items(), (ABSOLUTE, "")]):  # three in a row
+        left, low, hover = 0.36 * (n % 3), 0.44 - 0.44 * (n // 3), f"query %{{y:d}}, key %{{x:d}}: {name} %{{z:.2f}}"
+        data.append(heat(name, cells, cells, maps[n], hover=hover, panel=n + 1, **shades))
         tag = str(n + 1) if n else ""
-        corner = dict(xref=f"x{tag} domain", yref=f"y{tag} domain", x=0, y=1, xanchor="left", yanchor="top")
-        words.append(dict(corner, text=f"<b>{name}</b><br>{reads}", align="left", showarrow=False))
-        axes[f"xaxis{tag}"] = dict(bare, range=edge, domain=[left, left + 0.28], anchor=f"y{tag}", showticklabels=n > 1)
-        axes[f"yaxis{tag}"] = dict(bare, range=[edge[1], -3.4], domain=[low, low + 0.46], anchor=f"x{tag}")
-        axes[f"yaxis{tag}"]["showticklabels"] = n % 3 == 0
+        corner = dict(xref=f"x{tag} domain", yref=f"y{tag} domain", x=0, y=1, xanchor="left", yanchor="bottom")
+        words.append(dict(corner, text=f"<b>{name}</b> {reads}", showarrow=False))
+        axes[f"xaxis{tag}"] = dict(bare, **ticks, range=edge, domain=[left, left + 0.28], anchor=f"y{tag}")
+        axes[f"yaxis{tag}"] = dict(bare, **ticks, range=edge[::-1], domain=[low, low + 0.34], anchor=f"x{tag}")
+    axes["xaxis7"] = axis(-2, LAST + TOKENS + 1, anchor="y7", tickvals=list(range(0, 65, 16)))
+    axes["yaxis7"] = axis(-1, 1, anchor="x7", domain=[0.92, 1], showticklabels=False, **bare)
     layout = dict(height=480, showlegend=False, margin=dict(l=36, r=4, t=6, b=24), annotations=words, **axes)
-    said = {"query": query, "key": key, "sum": total[query, key].item(), "weight": weights[query, key].item()}
+    moves = (maps - _maps(0)).abs().amax((1, 2)).tolist()
+    said = {"first": start, "last": start + TOKENS - 1, "relative": moves[4], "absolute": moves[5]}
     return dict(data=data, layout=layout), said
 
 
 four_terms = explorable(
     _four_terms,
     title="Transformer-XL: one score, four terms",
-    alt="Five square maps, queries down and keys across: the four terms and their sum, with a cross on one pair, which "
-    "can be dragged in the last. Term a is irregular. In term b every row is a smooth curve of the distance, another "
-    "one for each query. In term c all rows are equal: upright stripes. In term d all diagonals are equal: slanted "
-    "stripes. Moving all positions changes the numbers on the axes and no cell.",
-    readout="query {query:d}, key {key:d} · sum {sum:.2f} · weight after softmax {weight:.3f}",
-    handles={"pair in =": ("query", "key")},
-    text=slider(list(TEXTS), label="tokens"),
-    query=slider(range(TOKENS), label="query", default=7),
-    key=slider(range(TOKENS), label="key", default=4, at_most="query"),
-    moved=slider([0, 10_000], label="positions start at", format=thousands),
+    alt="Six square maps, queries down and keys across: the four terms, their sum, and the sum as absolute positions "
+    "would make it. Term a is irregular. In term b every row is a smooth curve of the distance, another one for each "
+    "query. In term c all rows are equal: upright stripes. In term d all diagonals are equal: slanted stripes. Above "
+    "them, the text as a block on a line of positions. Drag its start: the numbers at the maps change, and no cell "
+    "but those of the last map.",
+    readout="positions {first:d} to {last:d} · sum moves by {relative:.2f} · absolute by {absolute:.2f}",
+    handles={"its start": "start"},
+    start=slider(range(0, LAST + 1, 4), label="positions start at", play=True),
 )
 
 
@@ -143,6 +140,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         yaxis=axis(-0.04 * num_buckets, 1.04 * num_buckets, "bucket", domain=[0, 0.62]),
         xaxis2=axis(-1.02 * REACH, right * 1.02 * REACH, below, **evenly),
         yaxis2=axis(-0.5, 1.4, domain=[0.84, 1], showticklabels=False, showgrid=False, zeroline=False),
+        meta=dict(phone=dict(yaxis=dict(domain=[0, 0.64]), yaxis2=dict(domain=[0.8, 1]), margin=dict(l=30, r=6))),
     )
     if own[2] <= -REACH:
         holds = f"all from {-own[1][-1]} on"
@@ -174,91 +172,59 @@ bucket_staircase = explorable(
 )
 
 
-QUERIES = 4
-STEPS = ["by distance", "zeros added", "rows of Tq", "a row dropped", "rows of Tk"]
-PAD = -1
+KEYS = 4  # and as many queries
+WIDTHS = [KEYS + n / 8 for n in range(8, -1, -1)]  # tiles a row, from the padded table to the shifted one
+TILES = [f"{letter}{d}" if d < KEYS else "0" for letter in "ABCD" for d in range(KEYS, -1, -1)]
 LOOKS = {"A": "blue", "B": "orange", "C": "green", "D": "purple"}
-FRAME = [(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)]
+FOLLOWED = TILES.index("C1")
 
 
-def _shift_trick(step, memory, follow, *, shift=shift):
-    queries, keys = QUERIES, QUERIES + memory
-    distance = torch.arange(keys - 1, -1, -1).expand(queries, keys)
-    cells = 100 * torch.arange(queries)[:, None] + distance  # query and distance in one number
-    pad = torch.full((queries, 1), PAD)
-    padded = torch.cat((pad, cells), dim=1)
-    narrow = padded.reshape(keys + 1, queries)
-    final = (shift(cells.double() + 1) - 1).long()  # the function itself; its pad, 0, becomes -1
-    shown = [cells, padded, narrow, narrow[1:], final][step]
+def _shift_trick(width):
+    rows = [math.floor((n + 0.5) / width) for n in range(len(TILES))]
+    columns = [n - row * width for n, row in enumerate(rows)]
+    alive = [name != "0" and int(name[1]) <= "ABCD".index(name[0]) for name in TILES]  # its key is in the text
 
-    rows, columns = (x.flatten().tolist() for x in torch.meshgrid(*map(torch.arange, shown.shape), indexing="ij"))
-    values = shown.flatten().tolist()
-    names = ["0" if v == PAD else f"{'ABCD'[v // 100]}{v % 100}" for v in values]
+    def tiles(name, which, color, ink="ink", edge=3):
+        mine = [n for n in range(len(TILES)) if which(n)]
+        look = dict(mode="markers+text", text=[TILES[n] for n in mine], textfont=dict(size=13, color=COLORS[ink]))
+        frame = dict(line=dict(width=edge))
+        x, y = [columns[n] for n in mine], [rows[n] for n in mine]
+        return dots(name, x, y, color, 40, "square-open", marker=frame, cliponaxis=False) | look
 
-    # gray: a pad, or a distance at which this query has no key
-    dead = [i for i, value in enumerate(values) if value == PAD or value % 100 > value // 100 + memory]
-    followed = _followed(follow)
-    place = names.index(followed) if followed in names else None
-    side = keys + 1
-    wanted = 100 * "ABCD".index(followed[0]) + int(followed[1:])
-
-    def tiles(name, letter, color):
-        r"""A frame around each cell of a query, and its name: gray where no key stands."""
-        mine = [i for i, n in enumerate(names) if n[0] == letter]
-        inks = [COLORS["gray" if i in dead else "ink"] for i in mine for _ in range(len(FRAME) + 3)]
-        x = [x for i in mine for x in (*(columns[i] + 0.45 * across for across, _ in FRAME), None, columns[i], None)]
-        y = [y for i in mine for y in (*(rows[i] + 0.42 * down for _, down in FRAME), None, rows[i], None)]
-        text = [word for i in mine for word in (*[""] * (len(FRAME) + 1), names[i], "")]
-        return line(name, x, y, color, 3, text=text, textfont=dict(size=13, color=inks)) | dict(mode="lines+text")
-
-    x = [x for i in dead for x in (*(columns[i] + x for x in (-0.45, -0.45, -0.17, -0.45)), None)]
-    y = [y for i in dead for y in (*(rows[i] + y for y in (0.42, 0.12, 0.42, 0.42)), None)]
-    at = ([], []) if place is None else ([columns[place]], [rows[place]])
+    padded, cut = width == WIDTHS[0], width == WIDTHS[-1]
     data = [
-        tiles("zeros", "0", "gray"),
-        *(tiles(f"query {letter}", letter, color) for letter, color in LOOKS.items()),
-        line("no key stands there", x, y, "gray", 1, fill="toself", fillcolor=COLORS["gray"]),
-        label("what a corner says", -0.45, side - 0.2, "◣ no such key", "gray", "middle right"),
-        dots("followed", *at, "rgba(196, 85, 0, 0.3)", 32, "square"),
+        dots("followed", [columns[FOLLOWED]], [rows[FOLLOWED]], "rgba(196, 85, 0, 0.3)", 40, "square"),
+        tiles("no key stands there", lambda n: not alive[n], "gray", "gray", 1),
+        *(tiles(f"query {q}", lambda n, q=q: alive[n] and TILES[n][0] == q, color) for q, color in LOOKS.items()),
+        upright("right edge", width - 0.46, -0.5, KEYS + 0.5, "ink"),
+        label("how", width - 0.6, KEYS, "drag this edge ▸" if padded else "", "blue", "middle left"),
     ]
-    labels = [f"key {j}" for j in range(keys)] if step == 4 else []
-    if step == 0:
-        labels = [f"−{d}" if d else "0" for d in range(keys - 1, -1, -1)]
-    named = ([*range(queries)], [f"query {letter}" for letter in LOOKS]) if step in (0, 1, 4) else ([], [])
-    plain = dict(showgrid=False, zeroline=False, fixedrange=True, automargin=False)
-    above = dict(side="top", tickvals=list(range(len(labels))), ticktext=labels, tickangle=0)
+    queries = [f"query {q}" for q in LOOKS]
+    beside = ["<i>dropped</i>", *queries] if cut else queries if padded else []
+    over = [f"key {j}" for j in range(KEYS)] if cut else ["zeros", "−3", "−2", "−1", "0"] if padded else []
+    left, above = (dict(tickvals=list(range(len(words))), ticktext=words) for words in (beside, over))
+    plain = dict(showgrid=False, zeroline=False, automargin=False, tickangle=0)
     layout = dict(
-        height=400,
+        height=380,
         showlegend=False,
-        margin=dict(l=66, r=10, t=44 if step in (0, 4) else 12, b=8),
-        xaxis=axis(-0.6, side - 0.4, "offset of the column" if step == 0 else "", **above, **plain),
-        yaxis=axis(side + 0.1, -0.6, tickvals=named[0], ticktext=named[1], **plain),
+        margin=dict(l=66, r=10, t=34, b=8),
+        xaxis=axis(-0.6, KEYS + 0.8, domain=[0.12, 0.72], side="top", **above, **plain),
+        yaxis=axis(KEYS + 0.6, -0.6, **left, **plain),
+        meta=dict(phone=dict(xaxis=dict(domain=[0, 1]))),
     )
-    if place is not None:
-        where = f"{followed}: row {rows[place]}, column {columns[place]}"
-        memory_place = f"number {place:2d} in memory"
-    else:
-        where = f"{followed} went with the first row" if wanted in cells.flatten().tolist() else f"no {followed}"
-        memory_place = "dropped"
-    shape = f"{shown.shape[0]} rows of {shown.shape[1]}"
-    return dict(data=data, layout=layout), {"shape": shape, "where": where, "memory": memory_place}
-
-
-def _followed(place):
-    return f"{'ABCD'[place // QUERIES]}{place % QUERIES}"
+    said = "zeros in front" if padded else "first row dropped" if cut else "cut anew"
+    return dict(data=data, layout=layout), {"width": f"{width:g}", "said": said}
 
 
 shift_trick = explorable(
     _shift_trick,
     title="The shift trick: no score is moved, only the rows are cut anew",
-    alt="A table of tiles, each named by its query, A to D, and a distance. First every row runs through the same "
-    "distances. A column of zeros comes in on the left, the numbers are read as more and shorter rows, the first "
-    "row is dropped, and the rest is read as long rows again: now each row ends its run at distance 0 under its "
-    "own key. A filled corner marks zeros and distances at which the query has no key; at the end they stand right "
-    "of the diagonal. Play the steps; drag the filled tile to follow another.",
-    readout="{shape} · {where} · {memory}",
-    handles={"followed": "follow"},
-    step=slider(range(len(STEPS)), label="step", format=lambda n: f"{n}: {STEPS[n]}", play=True),
-    memory=slider([0, 1, 2], label="keys in memory"),
-    follow=slider(range(QUERIES * QUERIES), label="follow", default=9, format=_followed),
+    alt="A table of tiles, each named by its query, A to D, and a distance; thin gray ones are zeros, which stand in "
+    "front, and distances at which the query has no key. The framed rest are right-aligned. Drag the right edge to the "
+    "left by one tile: the lines break elsewhere, as in a text whose margin moves, and each row slides farther than "
+    "the one above it. At the end the first row is dropped, and in the others the framed tiles stand left-aligned, "
+    "each under its own key.",
+    readout=f"{{width}} tiles a row · {TILES[FOLLOWED]}: number {FOLLOWED} in memory · {{said}}",
+    handles={"right edge": "width"},
+    width=slider(WIDTHS, label="tiles a row", play=True),
 )
