@@ -16,18 +16,17 @@ from posenc.chapters.rope.exercises import (
     turns_backwards,
 )
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
-from posenc.lab.explore import COLORS
 from posenc.lab.write import finish, say_all, vector
 
-#: The head that the chapter draws: layer and number.
-DRAWN_HEAD = (1, 0)
 HEADS = load_results("rope_closely")
+#: The head that the chapter draws, of layer 1.
+DRAWN = next(head for head in HEADS["heads"] if (head["layer"], head["head"]) == (1, 0))
 L = HEADS["settings"]["length"]
 SPEEDS = torch.tensor(HEADS["inv_freq"], dtype=torch.float64)
 #: Which of the study model's pairs did not finish a turn in training: [pairs].
 SLOW = 2 * math.pi / SPEEDS > L
-#: What a trained head's score is computed with: pairs that are stopped at the last trained angle.
-STOPS = {"all pairs move": SLOW & ~SLOW, "slow pairs stopped": SLOW, "fast pairs stopped": ~SLOW}
+#: Up to which distance each pair turns, [pairs]: all without end; the slow ones to the last trained; the fast ones.
+LASTS = [torch.where(stop, L - 1.0, math.inf) for stop in (SLOW & ~SLOW, SLOW, ~SLOW)]
 #: The four codes of *Break it*, which a reader judges, in the order of their letters.
 CODES = {"A": reads_pairs_writes_halves, "B": pairs_of_one_angles_of_other, "C": turns_backwards, "D": masks_lanes}
 LANES, STUDY = load_results("rope_lanes"), load_results("train_short_test_long", ONE_A_PLACE)
@@ -208,35 +207,11 @@ def judgment_table(answers):
     return "\n".join(["code  norm  relative  same scores", *rows])
 
 
-def scores_of(head, stop, times=8):
-    r"""A head's score, its content held, at every distance, where some pairs stop at the last trained one."""
-    angles = torch.arange(times * L, dtype=torch.float64)[:, None] * SPEEDS
-    angles = torch.where(stop, angles.minimum((L - 1) * SPEEDS), angles)
+def scores_of(head, last, times=8):
+    r"""A head's score, its content held, at every distance, where each pair turns up to its `last` one, [pairs]."""
+    angles = torch.arange(times * L, dtype=torch.float64)[:, None].minimum(last) * SPEEDS
     cos, sin = (torch.tensor(head[part], dtype=torch.float64) for part in ("cos", "sin"))
     return angles.cos() @ cos + angles.sin() @ sin
-
-
-def unseen_figure():
-    r"""The score of one trained head against distance, with all pairs moving, the slow and the fast ones stopped."""
-    figure, panels = plt.subplots(len(STOPS), 1, figsize=(4.4, 4.6), layout="constrained", sharex=True, sharey=True)
-    drawn = next(head for head in HEADS["heads"] if (head["layer"], head["head"]) == DRAWN_HEAD)
-    for axes, (name, stop) in zip(panels, STOPS.items()):
-        scores = scores_of(drawn, stop)
-        distance = torch.arange(len(scores), dtype=torch.float64)
-        axes.plot(distance[:L], scores[:L], color=COLORS["ink"], linewidth=1)
-        axes.plot(distance[L - 1 :], scores[L - 1 :], color=COLORS["blue"], linewidth=1)
-        axes.axvline(L, color=COLORS["gray"], linestyle="dotted", linewidth=1)
-        axes.axhline(scores[:L].max(), color=COLORS["gray"], linestyle="dashed", linewidth=1)
-        top = L + int(scores[L:].argmax())
-        axes.plot(top, scores[top], "o", color=COLORS["orange"])
-        axes.set_title(name)
-        axes.set(ylabel="score", xticks=range(0, len(scores) + 1, 2 * L))
-        if axes is panels[1]:  # whose curve leaves room for words
-            highest = scores[:L].max()
-            axes.text(L, highest, " training ends", va="bottom")
-            axes.text(len(scores), highest, "highest in training", ha="right", va="bottom")
-    panels[-1].set_xlabel("distance")
-    return figure
 
 
 def unseen_numbers():
@@ -245,12 +220,12 @@ def unseen_numbers():
     peaks = sorted({max(range(L), key=head["mean"].__getitem__) for head in HEADS["heads"]})
     assert 0 not in peaks
     shares = []
-    for stop in STOPS.values():
-        curves = [scores_of(head, stop) for head in HEADS["heads"]]
+    for last in LASTS:
+        curves = [scores_of(head, last) for head in HEADS["heads"]]
         shares.append(sum((c[L:].max() / c[:L].max()).item() for c in curves) / len(curves))
     assert shares[0] > 0.9 and shares[1] < 0.5 < shares[2]
     for head in HEADS["heads"]:  # the slow pairs' part falls in training, and then rises above all
-        part = scores_of({key: (torch.tensor(head[key]) * SLOW).tolist() for key in ("cos", "sin")}, SLOW & ~SLOW)
+        part = scores_of({key: (torch.tensor(head[key]) * SLOW).tolist() for key in ("cos", "sin")}, LASTS[0])
         assert part[L - 1] < part[0] and part[L:].max() > part[:L].max()
     crowds = (math.exp(5) / (math.exp(5) + (keys - 1) * math.exp(0.5)) for keys in (64, 512))
     names = ("share_all", "share_slow", "share_fast", "few", "many")

@@ -6,9 +6,9 @@ from functools import cache
 import torch
 
 from posenc import rope
-from posenc.lab.experiments import load_results
+from posenc.chapters.rope import facts
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import arrow, axis, dots, held, label, level, line, number, path, upright
+from posenc.lab.explore.parts import arrow, axis, held, label, level, line, number, path, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
 
@@ -131,61 +131,54 @@ rotation_invariance = explorable(
 )
 
 
-TRAINED = load_results("rope_closely")
+L = facts.L
 SHOWN = 160  # distances that are drawn: two and a half times the training length, and wide enough for a phone
-PLACES = [*range(17), 20, 24, 32, 40, 48, 56, 63, 64, 72, 80, 88, 96, 104, 112, 121, 128, 136, 144, 152, 159]
 
 
-HEADS = ["layer {layer}, head {head}".format(**head) for head in TRAINED["heads"]]
-#: Mean and spread of every trained head's scores by distance: [heads, SHOWN].
-MEANS, SPREADS = (
-    torch.tensor([h[key][:SHOWN] for h in TRAINED["heads"]], dtype=torch.float64) for key in ("mean", "std")
-)
+def _trained_head(slow, fast):
+    scores = facts.scores_of(facts.DRAWN, torch.where(facts.SLOW, slow, fast))[:SHOWN]
+    highest, hover = scores[:L].max(), "distance %{x}: %{y:.1f}<extra></extra>"
 
+    def turning(name, last, height, color, symbol):  # not quite level: a level line would be moved up and down
+        grip = dict(color=color, symbol=symbol, size=[0, 13], opacity=1)
+        return path(f"{name} pairs turn", [0, last], [height, height + 0.1], color, 4, marker=grip, cliponaxis=False)
 
-def _trained_head(head, distance):
-    mean, spread, length = MEANS[head], SPREADS[head], TRAINED["settings"]["length"]
-    curves = []
-    for name, part in (("", slice(length + 1)), (" beyond", slice(length, None))):
-        x, y, band = torch.arange(len(mean))[part], mean[part], spread[part]
-        band = torch.cat((y + band, (y - band).flip(0)))
-        curves.append(line(f"mean ± spread{name}", torch.cat((x, x.flip(0))), band, "sky", 0, fill="toself"))
-        curves.append(line(f"mean score{name}", x, y, "ink", 2.5, hover="distance %{x}: mean %{y:.2f}<extra></extra>"))
-    high = math.ceil((MEANS.abs() + SPREADS).max() / 2) * 2
+    sides, names = [L - 2, L + 2], ["slow pairs turn", "fast pairs turn"]
     data = [
-        *curves,
-        upright("training length", length, -high, high, "gray", 1.5, "dashdot"),
-        label("shown", length - 4, -0.94 * high, "← trained", "gray", "middle left"),
-        label("not shown", length + 4, -0.94 * high, "never seen →", "gray", "middle right"),
-        level("highest in training", mean[:length].max(), 0, SHOWN, "orange", 1.5, "dash"),
-        label("its name", 4, 0.92 * high, "- - highest here", "orange", "middle right"),
-        dots("here", [distance], [mean[distance]], "green", 14, "diamond"),
+        line("score", torch.arange(L + 1), scores[: L + 1], "ink", 2.5, hover=hover),
+        line("score beyond", torch.arange(L, SHOWN), scores[L:], "blue", 2.5, hover=hover),
+        level("highest in training", highest, 0, SHOWN, "gray", 1.5, "dash"),
+        label("its name", L - 2, highest + 0.4, "highest here", "gray", "top left"),
+        upright("training length", L, -35, 19, "gray", 1.5, "dashdot"),
+        label("sides", sides, [17.5] * 2, ["trained", "never seen"], "gray", ["middle left", "middle right"]),
+        turning("slow", slow, -25, "orange", "circle"),
+        turning("fast", fast, -33, "purple", "diamond"),
+        label("their names", [0, 0], [-24.5, -32.5], names, ["orange", "purple"], "top right"),
     ]
     layout = dict(
-        height=400,
+        height=420,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=axis(-3, len(mean), "distance m − n, in tokens"),
-        yaxis=axis(-high, high, "score q · k / √D"),
+        xaxis=axis(-3, SHOWN + 1, "distance m − n, in tokens"),
+        yaxis=axis(-35, 19, "score q · k / √D", tickvals=[-10, 0, 10]),
     )
     return dict(data=data, layout=layout), {
-        "distance": distance,
-        "score": number(mean[distance].item(), 1),
-        "wide": number(spread[distance].item(), 1),
-        "peak": int(mean[:length].argmax()),
-        "beyond": length + int(mean[length:].argmax()),
+        "highest": number(highest.item(), 1),
+        "far": number(scores[L:].max().item(), 1),
     }
 
 
+_LAST = range(L - 1, SHOWN, 8)
 trained_head = explorable(
     _trained_head,
-    title="What training makes of it",
-    alt="The mean score of a trained head against distance, in a band of one spread, up to two and a half times the "
-    "training length. Within the training length it peaks a token or two away, up to the dashed line, and falls; past "
-    "the upright line, at distances that training never showed, it comes back up in waves. A diamond is dragged along "
-    "the curve.",
-    readout="distance {distance}: {score} ± {wide} · peak: {peak} in training · {beyond} beyond",
-    handles={"here": "distance"},
-    head=slider(range(len(TRAINED["heads"])), label="head", default=4, format=HEADS.__getitem__),
-    distance=slider(PLACES, label="distance m − n", default=1),
+    title="Which pairs bring far keys back?",
+    alt="The mean score of a trained head against distance, up to two and a half times the training length. Within it "
+    "the score peaks a token or two away, and falls. Past the upright line, at distances that training never showed, "
+    "it climbs above that peak in waves. Two bars under the curve say up to which distance the slow and the fast pairs "
+    "turn. Drag the end of the slow pairs' bar back to the upright line, and far keys stay low; drag that of the fast "
+    "pairs, and the hill stays, without its ripples.",
+    readout="highest score: {highest} in training · {far} beyond",
+    handles={"slow pairs turn": "slow", "fast pairs turn": "fast"},
+    slow=slider(_LAST, label="slow pairs turn up to", default=SHOWN - 1),
+    fast=slider(_LAST, label="fast pairs turn up to", default=SHOWN - 1),
 )

@@ -27,11 +27,11 @@ def test_orthogonal_matrices_that_commute_have_their_planes_in_common():
 
 
 def test_a_heads_score_stops_where_all_its_pairs_do():
-    head, none = page.HEADS["heads"][0], torch.zeros(len(page.SPEEDS), dtype=torch.bool)
+    head = page.HEADS["heads"][0]
     speeds = page.HEADS["inv_freq"]
     wanted = sum(c * math.cos(5 * f) + s * math.sin(5 * f) for c, s, f in zip(head["cos"], head["sin"], speeds))
-    assert page.scores_of(head, none)[5].item() == pytest.approx(wanted)
-    still = page.scores_of(head, ~none)[page.L - 1 :]
+    assert page.scores_of(head, page.LASTS[0])[5].item() == pytest.approx(wanted)
+    still = page.scores_of(head, torch.tensor(page.L - 1))[page.L - 1 :]
     assert torch.allclose(still, still[:1])
 
 

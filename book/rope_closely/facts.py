@@ -134,6 +134,20 @@ def use_numbers():
     return counts | {name: f"{share:.0%}" for name, share in shares.items()}
 
 
+def use_figure(layer=1, head=0):
+    r"""By how much each pair moves the scores of one head, parted into position and content."""
+    (one,) = (one for one in R["heads"] if (one["layer"], one["head"]) == (layer, head))
+    energy, position = torch.tensor(one["energy"]), torch.tensor(one["position"])
+    figure, axes = plt.subplots(figsize=(4.4, 2.4), layout="constrained")
+    axes.bar(range(len(energy)), position, color="C0")
+    axes.bar(range(len(energy)), energy - position, bottom=position, color="none", edgecolor="C1", hatch="///")
+    beside = int(energy.argmax())  # the tallest, with room to its right
+    axes.text(beside + 0.6, position[beside] / 2, "from position", color="C0", va="center")
+    axes.text(beside + 0.6, (energy + position)[beside] / 2, "from content", color="C1", va="center")
+    axes.set(xlabel="pair of lanes, fastest first", ylabel="energy, logits²", xticks=range(len(energy)))
+    return figure
+
+
 def damage(kind):
     r"""By how much the loss rises when a pair is "unturned" or "removed": [seeds, pairs]."""
     lanes = {name: torch.tensor(R["lanes"][name]) for name in (kind, "trained")}

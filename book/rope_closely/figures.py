@@ -5,9 +5,8 @@ from functools import cache
 
 import torch
 
-from posenc.lab.experiments import load_results
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import apart, axis, bars, dots, label, line, pin, thousands
+from posenc.lab.explore.parts import axis, dots, held, label, line, pin, thousands
 from posenc.rotate.rope import inv_freq
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
@@ -38,128 +37,51 @@ def turn_rounded(x, positions, inv_freq, where):
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2).to(x.dtype)
 
 
-DIM = 64
-LANES = {"all 32": slice(0, 32), "16 fastest": slice(0, 16), "16 slowest": slice(16, 32), "pair 8 alone": slice(8, 9)}
+DIM, FARTHEST = 64, 96  # the lanes of a head, and the farthest distance that its key aims at
+REACH, STRIP = 128, -1.5  # the distances that are drawn, and how low the pairs stand under the curve
 
 
-@cache
-def aimed_scores(target, reach):
-    r"""The mean score of a random query and a key that is this query, turned on by `target` tokens: a row a choice of
-    LANES, a column a distance 0 .. reach, each as a share of the row's peak.
-
-    A pair whose lanes are drawn alike adds, on average, its squared length times the cosine of its angle.
-    """
-    away = torch.arange(reach + 1, dtype=torch.float64) - target
+def _aimed(count, target):
+    """Where lanes are drawn alike, a pair adds, on average, its squared length times the cosine of its angle."""
+    away = torch.arange(-FARTHEST, REACH + 1)
     cosines = (away[:, None] * inv_freq(DIM, dtype=torch.float64)).cos()
-    return torch.stack([cosines[:, lanes].mean(-1) for lanes in LANES.values()])
-
-
-def _aimed(target, lanes):
-    reach = 128
-    scores, names = aimed_scores(target, reach), list(LANES)
-    row, distances = scores[names.index(lanes)], torch.arange(reach + 1)
-    end = next((d for d in range(target, reach + 1) if row[d] < 0.5), reach)
+    score, places = cosines[:, :count].mean(-1), 2 + 4 * torch.arange(DIM // 2)
+    half = int((score[FARTHEST:] < 0.5).int().argmax())  # the first
     share = "distance %{x}: %{y:.0%} of the peak<extra></extra>"
-    words = [(f" <b>{name}</b>" if name == lanes else f" {name}").replace(" alone", "") for name in names]
-    heights = apart(scores[:, -1].tolist(), 0.13, -1.1)
-    colors = ["blue" if name == lanes else "gray" for name in names]
-    dashes = ["solid"] * (len(names) - 1) + ["dash"]
+    ends = [f"{count} fastest of {DIM // 2} pairs", "slow"]
     data = [
-        line(name, distances, curve, "gray", 1, dash, hover=f"{name}, {share}")
-        for name, curve, dash in zip(names, scores, dashes)
-    ]
-    data += [
-        line("these pairs", distances, row, "blue", 3, hover=share),
-        label("names of the others", [reach] * 4, heights, words, colors, "middle right", 12, cliponaxis=False),
-        dots("where the key aims", [target], [1], "orange", 15, "diamond"),
-        label("aimed", target, 1.1, f"aimed at {target}", "orange"),
+        line("the last of these pairs", away + target, cosines[:, count - 1], "orange", 1.5, "dot"),
+        line("these pairs", away + target, score, "blue", 3, hover=share),
+        held("where the key aims", target, 1, "blue"),
+        label("aimed", target, 1.1, f"aimed at {target}", "blue"),
+        label("its name", REACH, 1.42, "dotted: the last pair alone", "orange", "middle left"),
+        dots("pairs that stay out", places[count:], [STRIP] * (DIM // 2 - count), "gray", 6, "circle-open"),
+        dots("pairs that take part", places[:count], [STRIP] * count, "blue", 7),
+        held("how many", places[count - 1].item(), STRIP, "orange", "circle"),
+        label("fast and slow", [2, REACH - 2], [STRIP + 0.1] * 2, ends, ["blue", "gray"], ["top right", "top left"]),
     ]
     layout = dict(
         height=420,
         showlegend=False,
-        margin=dict(t=10, r=78),
-        xaxis=axis(-3, reach, "distance m − n, in tokens"),
-        yaxis=axis(-1.1, 1.3, "score, share of its peak", tickvals=[-1, 0, 1]),
+        margin=dict(t=10),
+        xaxis=axis(0, REACH, "distance m − n, in tokens"),
+        yaxis=axis(STRIP - 0.2, 1.5, "score, share of its peak", tickvals=[-1, 0, 1]),
     )
-    return dict(data=data, layout=layout), {
-        "half": f"half of it gone after {end - target} tokens" if end < reach else "never half gone in this range",
-        "target": target,
-    }
+    return dict(data=data, layout=layout), {"half": half}
 
 
 aimed_key = explorable(
     _aimed,
     id="rope_closely.aimed_key",
     title="Which pairs of lanes make the peak?",
-    alt="The mean score of a query and a key aimed at a distance, as a share of its peak. The peak stands wherever "
-    "the reader drags it. With the fastest pairs it is a needle, with the slowest a broad hill, and a single pair "
-    "draws a cosine that peaks again after each full turn. The choices not taken stand behind as thin gray lines; each "
-    "line has its name at its right end.",
-    readout="peak at {target} · {half}",
-    handles={"where the key aims": "target"},
-    lanes=slider(list(LANES), label="pairs of lanes", default="16 fastest"),
-    target=slider(range(0, 97, 4), label="aimed at distance a", default=40),
-)
-
-
-PAIRS, HEADS, WINDOW = 12, 12, 64  # of the study model
-
-
-@cache
-def _trained():
-    r"""The heads' energy by pair, and their mean score by distance: (energy and position [HEADS, PAIRS] each, curves).
-
-    curves: [HEADS, PAIRS, WINDOW], the mean part of each pair in the score at every distance within the window.
-    """
-    found = load_results("rope_closely")
-    keys = ("energy", "position", "cos", "sin")
-    energy, position, cos, sin = (torch.tensor([h[key] for h in found["heads"]], dtype=torch.float64) for key in keys)
-    angles = torch.arange(WINDOW) * torch.tensor(found["inv_freq"], dtype=torch.float64)[:, None]
-    return energy, position, angles.cos() * cos[..., None] + angles.sin() * sin[..., None]
-
-
-def _lanes(head, pair):
-    energy, position, curves = _trained()
-    pairs, content = torch.arange(PAIRS), energy - position
-    top = math.ceil(10 * energy[head].max().item()) / 10
-    reach = math.ceil(10 * curves[head].abs().max().item()) / 10
-    part, hatched = "pair %{{x}}: %{{y:.2f}} from {}<extra></extra>", dict(pattern=dict(shape="/", fillmode="replace"))
-    lower = dict(hover="distance %{x}: %{y:.2f}<extra></extra>", panel=2, showlegend=False)
-    data = [
-        bars("from position", pairs, position[head], "blue", hover=part.format("position")),
-        bars("from content", pairs, content[head], "orange", marker=hatched, hover=part.format("content")),
-        pin("this pair", pair, 0, 1.06 * top),
-        line("mean part of this pair in the score", torch.arange(WINDOW), curves[head, pair], "ink", 2.5, **lower),
-    ]
-    layout = dict(
-        height=520,
-        barmode="stack",
-        bargap=0.15,
-        xaxis=axis(-0.6, PAIRS - 0.4, "pair of lanes, fastest first", dtick=1),
-        yaxis=axis(0, 1.15 * top, "energy, logits²", domain=[0.48, 1]),
-        xaxis2=axis(0, WINDOW - 1, "distance m − n, in tokens", anchor="y2"),
-        yaxis2=axis(-reach, reach, "mean part", domain=[0, 0.3], anchor="x2"),
-    )
-    return dict(data=data, layout=layout), {
-        "share": f"{position[head, pair] / energy[head, pair]:.0%}",
-        "whole": f"{position[head].sum() / energy[head].sum():.0%}",
-        "turns": f"{(WINDOW - 1) * inv_freq(2 * PAIRS)[pair].item() / (2 * math.pi):.2g}",
-    }
-
-
-lane_use = explorable(
-    _lanes,
-    id="rope_closely.lane_use",
-    title="What each pair of lanes does in a trained head",
-    alt="Above, a bar for each of 12 pairs of lanes in one trained head, fastest on the left: how much the pair moves "
-    "the score, split into a solid part that depends on position alone and a hatched part that depends on content. "
-    "Nearly all of it is in the five fastest pairs; the slow pairs have short, mostly hatched bars. Below, the mean "
-    "part of the chosen pair in the score against distance: an oscillation for a fast pair, nearly "
-    "a straight line for a slow one.",
-    readout="by position: {share} of this pair · {whole} of the head · {turns} turns",
-    handles={"this pair": "pair"},
-    head=slider(range(HEADS), label="head", default=4, format=lambda n: f"layer {n // 4}, head {n % 4}"),
-    pair=slider(range(PAIRS), label="pair of lanes i", default=2),
+    alt="The mean score of a query and a key aimed at a distance, as a share of its peak. Under it a row of 32 pairs, "
+    "fast to slow; drag its mark to say how many of the fastest take part. One pair draws a cosine that peaks again "
+    "after each full turn. With each that joins, a dotted line, the false peaks sink, until a needle is left where the "
+    "key aims; the slow ones lift all else. The peak itself can be dragged, and its shape goes along.",
+    readout="half of it gone after {half} tokens",
+    handles={"how many": "count", "where the key aims": "target"},
+    count=slider(range(1, DIM // 2 + 1), label="fastest pairs", default=16),
+    target=slider(range(0, FARTHEST + 1, 4), label="aimed at distance a", default=40),
 )
 
 

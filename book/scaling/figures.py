@@ -8,12 +8,12 @@ import torch
 from posenc import scaling
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, label, level, line, path, thousands, upright
+from posenc.lab.explore.parts import axis, dots, held, label, level, line, path, thousands, upright
 from posenc.rotate.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
 PLAIN = "plain"
-FACTORS = [1, 2, 4, 8, 16]
+FACTORS = [1, 2, 3, 4, 5, 6, 8, 12, 16]
 TRAINED = 4096
 
 
@@ -32,52 +32,45 @@ def _schemes(factor):
 
 
 NAMES = list(_schemes(1.0))
-SHARES = {"tickvals": [0, 0.5, 1], "ticktext": ["0", "50%", "100%"]}
 
 
-def _angles(scheme, factor, target):
-    plain = inv_freq(DIM, dtype=torch.float64)
-    now = _schemes(float(factor))[scheme]
-    seen = (plain * TRAINED / (2 * math.pi)).clamp(max=1)  # the part of a turn that distances up to L reach
-    asked = (now * target * TRAINED / (2 * math.pi)).clamp(max=1)
-    new = (asked - seen).clamp(min=0)
-    new[new < 1e-9] = 0  # rounding, where a scheme hits the edge exactly
-    pairs, lower = torch.arange(DIM // 2), dict(yaxis="y2", showlegend=False)
-    share = "pair %{{x}}: %{{y:.0%}} of the circle {}"
-    hatched = dict(pattern=dict(shape="/", fillmode="replace"))
-    turned = "pair %{x}: one token turns %{y:.0%} of what it did"
+def _angles(scheme, factor, target=4):
+    plain, now = (_schemes(float(factor))[name] for name in (PLAIN, scheme))
+    kept, pairs, most = now / plain, torch.arange(DIM // 2), 1 / target
+    first = int((plain * TRAINED >= 2 * math.pi).sum())  # the fastest pair that did not finish a turn in training
+    new = pairs[(pairs >= first) & (kept > most * (1 + 1e-9))]  # rounding, where a scheme hits the edge exactly
+    end, shaded, hatched = DIM // 2 + 0.5, dict(fill="toself"), dict(fillpattern=dict(shape="/", size=9))
+    words, hover = ["shaded: neighbors blur", "new angles"], "pair %{x}: one token turns %{y:.0%} of what it did"
     data = [
-        bars("seen in training", pairs, seen, "blue", hover=share.format("seen")),
-        bars("new at the target length", pairs, new, "orange", marker=hatched, hover=share.format("is new")),
-        line("angle of one token", pairs, now / plain, "green", 3, line=dict(shape="hvh"), hover=turned, **lower),
-        dots("the slowest pair", pairs[-1:], (now / plain)[-1:], "green", 14, "diamond", cliponaxis=False, **lower),
+        line("price", [0, *pairs[: first + 1], first], [1, *kept[: first + 1], 1], "green", 0, **shaded, opacity=0.25),
+        dots("new at the target length", new, kept[new], "orange", 9, hover=hover),
+        line("where angles are new", [first, end, end, first], [most, most, 1, 1], "orange", 0, **shaded, **hatched),
+        label("names", [0, end], [1.04] * 2, words, ["green", "orange"], ["top right", "top left"]),
+        line("angle of one token", pairs, kept, "green", 3, hover=hover),
+        held("the slowest pair", end - 1.5, kept[-1].item(), "green"),
     ]
     layout = dict(
-        height=500,
-        barmode="stack",
-        bargap=0.15,
-        xaxis=axis(-0.8, DIM // 2 + 1, "pair of lanes i, fast to slow", anchor="y2"),
-        yaxis=axis(0, 1.05, "of the circle", domain=[0.44, 1], **SHARES),
-        yaxis2=axis(0, 1.1, "turn kept", domain=[0, 0.36], **SHARES),
+        height=400,
+        showlegend=False,
+        margin=dict(t=10),
+        xaxis=axis(-0.8, end, "pair of lanes i, fast to slow"),
+        yaxis=axis(0, 1.15, "turn kept by a token", tickvals=[0, 0.25, 0.5, 1], ticktext="0 25% 50% 100%".split()),
     )
-    return dict(data=data, layout=layout), {
-        "blind": int((new > 0).sum()),
-        "squeezed": int((now < plain * (1 - 1e-9)).sum()),
-    }
+    slowed = int((kept[:first] < 1 - 1e-9).sum())
+    return dict(data=data, layout=layout), {"blind": len(new), "open": len(pairs) - first, "slowed": slowed}
 
 
 angles = explorable(
     _angles,
-    title="Angles seen and unseen, and what it costs to avoid them",
-    alt="Above, a bar for each of 64 pairs: the part of the circle that training showed, and hatched on top what is "
-    "new at the target length. Below, the angle of one token, as a share of what it was in training: all of it where "
-    "the scheme keeps a pair, less where it squeezes neighbors together. A diamond at the slowest pair is dragged up "
-    "and down, and sets the factor s.",
-    readout="new angles in {blind:d} of 64 pairs · neighbors squeezed in {squeezed:d}",
+    title="Slowed enough, and not too much",
+    alt="How much of its turn by one token each of 64 pairs keeps, on a text of 4 times the trained length. Pairs at "
+    "the right, the open ones, did not finish a turn in training: above a quarter, in the hatched field, they meet new "
+    "angles, and are beaded. What lies shaded over the line at the left is the price: closed pairs that are slowed, so "
+    "that neighbors look more alike. A diamond at the slowest pair is dragged up and down, and sets the factor s.",
+    readout="new angles in {blind:d} of {open:d} open pairs · {slowed:d} closed pairs slowed",
     handles={"the slowest pair": "factor"},
     scheme=slider(NAMES, label="scheme", default="NTK", format=lambda name: name.replace(" by", "")),
     factor=slider(FACTORS, label="factor s", default=4),  # the page asks which larger one will do
-    target=slider([1, 2, 4, 8, 16], label="target", default=4, format=lambda n: f"{n} × L"),
 )
 
 
@@ -148,80 +141,73 @@ temperature = explorable(
 )
 
 
+def _sectors(starts, ends):
+    r"""Outlines of a sector on each of a row of dials, from and to a share of the circle: x, y with gaps."""
+    x, y = [], []
+    for dial, (start, end) in enumerate(zip(starts.tolist(), ends.tolist())):
+        turns = torch.linspace(start, end, 25) * 2 * math.pi
+        rim = 0.42 * torch.stack((turns.sin(), turns.cos()))
+        x += [dial, *(dial + rim[0]).tolist(), dial, math.nan] if end > start else []
+        y += [0, *rim[1].tolist(), 0, math.nan] if end > start else []
+    return x, y
+
+
 def _which_lanes(kind, cutoff):
     results = load_results("rope_surgery")
-    length, runs = results["settings"]["length"], results["stopped"][kind]
-    ends = torch.tensor(results["until"], dtype=torch.float64)
-    losses = torch.tensor(runs, dtype=torch.float64)  # [seed, cutoff, bin]
-    none = torch.tensor(results["stopped"]["slow"], dtype=torch.float64).mean(0)[0]  # [bin]
+    length, ends = results["settings"]["length"], torch.tensor(results["until"], dtype=torch.float64)
+    runs = {name: torch.tensor(losses, dtype=torch.float64) for name, losses in results["stopped"].items()}
+    none, stopped = runs["slow"][:, 0].mean(0), runs[kind][:, cutoff].mean(0)  # [bin]
     cut = torch.tensor(results["cut"], dtype=torch.float64).mean(0)
     frequencies = inv_freq(2 * results["cutoffs"][-1], dtype=torch.float64)
-    pairs, slow = len(frequencies), int((2 * math.pi / frequencies > length).sum())
-    edge = (slow if kind == "slow" else pairs - slow) + 0.5  # between the last that does not, or does, finish a turn
-    aside, side = (0.15, "right") if kind == "slow" else (-0.15, "left")
-    beyond = ends >= 2 * length  # where most distances are unseen
-    far = losses[..., beyond].mean(-1)  # [seed, cutoff]
-    highest = max(torch.tensor(one).max().item() for one in results["stopped"].values())
-    low, high = cut[1:].min().item() - 0.1, math.ceil(10 * highest) / 10
-
-    def by_position(name, values, **style):
-        words = f"position %{{x}}: loss %{{y:.2f}} {name}"
-        return line(name, ends, values, hover=words, line=style)
-
-    (seeds, cutoffs), stopped, here = far.shape, losses[:, cutoff].mean(0), far[:, cutoff].mean().item()
-    foot = low - 0.45  # of the upper panel: the line's name stands under it
-    place = 5 * len(ends) // 8
-    middle = stopped[place - 1 : place + 3]
-    climbs = middle.mean() > (none[beyond].mean() + cut[beyond].mean()) / 2
-    beside = ends[place].item(), (middle.min() - 0.1 if climbs else middle.max() + 0.1).item()
-    words, stops = "these stopped" if cutoff else "none stopped", torch.arange(cutoffs)
-    loss, one = (f"%{{x}} stopped: loss %{{y:.2f}}{which}" for which in (" on average", ", one seed"))
-    lower, follows = dict(xaxis="x2", yaxis="y2"), dict(color="orange", size=[0, 15, 0], opacity=1, symbol="diamond")
+    seen, new = ((frequencies * (d - 1) / (2 * math.pi)).clamp(max=1) for d in (length, ends[-1]))
+    pairs, last, beyond = len(frequencies), ends[-1].item(), ends >= 2 * length  # where most distances are unseen
+    band = [pairs - cutoff, pairs] if kind == "slow" else [0, cutoff]
+    new[slice(*band)] = seen[slice(*band)]
+    left, right = (edge - 0.5 for edge in band)
+    dials, hatched = dict(panel=2, fill="toself"), dict(fillpattern=dict(shape="/", size=5))
+    loss, tail = "position %{x}: loss %{y:.2f}", stopped[-12:]
+    beside, side = (tail.max() + 0.05, "top") if tail.mean() < 2.5 else (tail.min(), "bottom")
+    places, words = ["bottom right", "bottom left"], ["fast<br>■ angles seen in training", "slow<br>▨ new beyond L"]
     data = [
-        by_position("RoPE as trained", none, color=COLORS["gray"], width=2, dash="dot"),
-        by_position("attention cut to L", cut, color=COLORS["green"], width=2, dash="dash"),
-        by_position("these pairs stopped", stopped, color=COLORS["blue"], width=3),
-        upright("trained length", length, foot, high, "gray", 1.5, "dashdot"),
-        label("cut's name above", ends[-1].item(), low + 0.07, "attention cut to L", "green", "bottom left"),
-        label("plain's name", ends[-1].item(), none.max().item(), "as trained", "gray", "top left"),
-        label("their name", *beside, words, "blue", "bottom center" if climbs else "top center"),
-        label("L", length + 4, none.max().item() + 0.2, "trained length L", "gray", "middle right"),
-        line("mean beyond 2 L", stops, far.mean(0), "blue", 2, hover=loss, panel=2),
-        dots("each seed beyond 2 L", stops.repeat(seeds), far.flatten(), "blue", 5, hover=one, panel=2),
-        # upright, so that a drag follows its number alone: the losses stand close
-        path("this many", [cutoff] * 3, [low, here, high], "orange", 2, marker=follows, panel=2),
-        level("cut beyond 2 L", cut[beyond].mean(), 0, pairs, "green", 2, "dash", **lower),
-        label("cut's name", 0, cut[beyond].mean().item(), "cut to L", "green", "top right", **lower),
-        upright("a turn takes L tokens", edge, low, high, "purple", 2, "dashdot", **lower),
-        label("edge's name", edge + aside, 2.05, "turned fully", "purple", f"middle {side}", **lower),
+        line("stopped", [left, right, right, left], [-0.6, -0.6, 0.6, 0.6], "gray", 0, **dials, opacity=0.3),
+        line("seen in training", *_sectors(0 * seen, seen), "blue", 1, **dials, fillcolor=COLORS["blue"]),
+        line("new", *_sectors(seen, new), "orange", 1, **dials, fillcolor=COLORS["orange"], **hatched),
+        line("dials", *_sectors(0 * seen, 0 * seen + 1), "gray", 1, panel=2),
+        label("words", [-0.4, pairs - 0.6], [-0.6] * 2, words, ["blue", "orange"], places, panel=2, cliponaxis=False),
+        upright("stop from here", left if kind == "slow" else right, -0.6, 0.6, "ink", 3, panel=2),
+        line("as trained", ends, none, "gray", 2, "dot", hover=loss),
+        line("attention cut to L", ends, cut, "green", 2, "dash", hover=loss),
+        line("these pairs stopped", ends, stopped, "ink", 3, hover=loss),
+        upright("trained length", length, 0.8, 4, "gray", 1.5, "dashdot"),
+        label("L", length + 4, 3.8, "trained length L", "gray", "middle right"),
+        label("as trained, named", last, none[-1] + 0.05, "as trained", "gray", "top left"),
+        label("cut, named", last, cut[-1] - 0.1, "attention cut to L", "green", "bottom left"),
+        label("their name", last, beside, "these stopped", "ink", f"{side} left"),
     ]
     layout = dict(
-        height=500,
+        height=460,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=axis(0, ends[-1].item() + 1, "position in the text", anchor="y"),
-        yaxis=axis(foot, none.max().item() + 0.5, "loss", domain=[0.6, 1]),
-        xaxis2=axis(-0.5, pairs + 0.5, f"{kind}est pairs stopped; dots: seeds", anchor="y2"),
-        yaxis2=axis(low, high, "beyond 2 L", domain=[0, 0.4]),
+        xaxis=axis(0, last + 1, "position in the text", anchor="y"),
+        yaxis=axis(0.8, 4.1, "loss", domain=[0, 0.6], tickvals=[1, 2, 3, 4]),
+        xaxis2=axis(-0.6, pairs - 0.4, visible=False, anchor="y2"),
+        yaxis2=axis(-0.6, 0.6, visible=False, scaleanchor="x2", domain=[0.76, 0.96]),
+        meta=dict(phone=dict(yaxis=axis(0.8, 4.1, domain=[0, 0.68]), yaxis2=dict(domain=[0.86, 0.94]))),
     )
-    return dict(data=data, layout=layout), {
-        "which": f"{cutoff} {kind}est of {pairs} stopped",
-        "far": f"{here:.2f}",
-        "plain": f"{none[beyond].mean().item():.2f}",
-        "cut": f"{cut[beyond].mean().item():.2f}",
-    }
+    far, plain = (f"{losses[beyond].mean().item():.2f}" for losses in (stopped, none))
+    return dict(data=data, layout=layout), {"far": far, "plain": plain}
 
 
 which_lanes = explorable(
     _which_lanes,
     title="Which lanes break it?",
-    alt="Above, the loss of a trained model by position in the text: as trained it climbs beyond the trained length, "
-    "with attention cut to that length it stays, and a thick line shows it with the chosen pairs of lanes stopped at "
-    "the largest angle of training. Below, the loss far beyond the trained length against the number of pairs stopped, "
-    "a dot for each seed, an upright line with a diamond to drag, and another one between pairs that finish a "
-    "turn within the trained length and pairs that don't.",
-    readout="{which} · loss beyond 2 L {far} · none {plain}, cut {cut}",
-    handles={"this many": "cutoff"},
+    alt="Above, a row of dials, one for each pair of lanes, fast to slow: the part of the circle that training showed, "
+    "and hatched what is new beyond the trained length. Drag the upright line over the dials: those behind it are "
+    "stopped at the last angle of training, and lose what is new. Below, the loss of a trained model by position in "
+    "the text: as trained it climbs beyond the trained length, with attention cut to that length it stays. A thick "
+    "line shows it with these pairs stopped, and comes down when dials stop that are a fifth and nearly half full.",
+    readout="loss beyond 2 L {far} · none stopped {plain}",
+    handles={"stop from here": "cutoff"},
     kind=slider(["slow", "fast"], label="stop first", format=lambda kind: f"the {kind}est"),
-    cutoff=slider(load_results("rope_surgery")["cutoffs"], label="pairs stopped", default=8),
+    cutoff=slider(load_results("rope_surgery")["cutoffs"], label="pairs stopped", default=5),
 )

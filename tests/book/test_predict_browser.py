@@ -38,7 +38,7 @@ So it is.
 ```
 
 ```{predict}
-:show: scaling.angles=scheme:NTK,factor:8,target:4
+:show: scaling.angles=scheme:NTK,factor:8
 :waits: new at the target length
 Which pairs?
 
