@@ -5,10 +5,10 @@ import math
 import torch
 
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, label, line, path, signed, upright
+from posenc.lab.explore.parts import axis, bars, dots, held, label, line, path, signed
 from posenc.lab.explore.parts import level as horizontal
 from posenc.rotate.rope import inv_freq
-from posenc.several.exposb import FORMS, band, fade
+from posenc.several.exposb import FORMS, fade
 
 KEYS = 1024  # keys of the row, at the distances 0 .. KEYS - 1
 NEAR = 64  # the nearest keys, whose share of the weight is read out, and how many keys stand for one that is drawn
@@ -109,93 +109,65 @@ fading = explorable(
 
 # The filter over the ladder of frequencies
 
-OFF, LANES, PAIRS = "off", "lane by lane", "pair by pair"
+LANES, PAIRS = "lane by lane", "pair by pair"
+HEAD, FLAT = 16, 0.8  # lanes, and the factor far from the bump
 
 
-def _filter(head_dim, which):
-    return torch.ones(head_dim, dtype=torch.float64) if which == OFF else band(head_dim, which == PAIRS)
+def bump(lane, center=HEAD / 4, top=1.2):
+    r"""The factor on a lane of HEAD lanes: the report's bump, or one that stands elsewhere or is not as high."""
+    return FLAT + (top - FLAT) * torch.exp(-((lane - center) ** 2) / (2 * (HEAD / 8) ** 2))
 
 
-def turning(head_dim, which):
-    r"""The part of each pair's score that turns with m + n, against the part that is relative: [D/2]."""
-    even, odd = _filter(head_dim, which).view(-1, 2).unbind(-1)
-    return (even**2 - odd**2) / (even**2 + odd**2)
+def turning(factors):
+    r"""The part of each pair's score that turns with m + n, against the part that is relative: [D] -> [D/2]."""
+    even, odd = factors.square().view(-1, 2).unbind(-1)
+    return (even - odd) / (even + odd)
 
 
-def _ladder(which, pairs, pair):
-    head_dim = 2 * pairs
-    c, part = _filter(head_dim, which), turning(head_dim, which)
-    even, odd = c[0::2], c[1::2]
-    lane = torch.arange(head_dim) / head_dim
-    middle = (lane[0::2] + lane[1::2]) / 2
-    at = min(pair, pairs) - 1  # a state with fewer pairs than that is never shown
-    gap = torch.full_like(even, math.nan)
-    own, half = 100 * part[at].item(), 175 * turning(head_dim, LANES).abs().max().item()
-    fine = torch.linspace(0, 1, 97, dtype=torch.float64)
-    joined = [torch.stack((*pair, gap), -1).flatten() for pair in ((lane[0::2], lane[1::2]), (even, odd))]
-    each = dict(color=["blue", "orange", "gray"] * pairs, symbol=["circle", "diamond", "circle"] * pairs)
-    named = dict(hover="%{text} lane: factor %{y:.3f}", text=["even", "odd", ""] * pairs)
-    named |= dict(marker=each | dict(size=8 if pairs < 16 else 5))
-    turns = dict(hover="%{y:.1f}% of this pair's score turns with m + n", yaxis="y2", width=1.5 / head_dim)
-    strong = dict(opacity=[1 if n == at else 0.45 for n in range(pairs)])
-    below = "part of a score that turns with m + n" if which == LANES else "nothing turns with m + n"
+def _ladder(which, center, top):
+    lane = torch.arange(HEAD, dtype=torch.float64)
+    middle, fine = lane.view(-1, 2).mean(-1), torch.linspace(-1, HEAD, 86, dtype=torch.float64)
+    c = bump(lane if which == LANES else middle.repeat_interleave(2), center, top)
+    pairs, gap = c.view(-1, 2), torch.full((HEAD // 2, 1), math.nan)
+    part, loudest = turning(c).abs().max().item(), pairs.sum(-1).argmax()
+    wave = f"{2 * math.pi / inv_freq(HEAD, dtype=torch.float64)[loudest].item():,.0f}"
+    steps = torch.cat((pairs, gap), -1).flatten()
+    each = dict(color=["blue", "orange", "gray"] * 8, symbol=["circle", "diamond", "circle"] * 8, size=8, opacity=1)
+    red = f"<b>red</b>: up to {part:.0%} of a score turns with m + n" if which == LANES else "nothing turns with m + n"
+    side = "right" if center < 3 else "left" if center > 12 else "center"
     data = [
-        dots("lanes, unfiltered", lane, torch.ones(head_dim), "gray", 5 if pairs < 16 else 3, marker=dict(opacity=0.5)),
-        line("the bump", fine, 0.8 + 0.4 * torch.exp(-((fine - 1 / 4) ** 2) / (2 * (1 / 8) ** 2)), "gray", 1, "dot"),
-        upright("this pair", middle[at], 0.77, 1.29, "ink", 1.5, "dot"),
-        path("the two lanes of a pair", *joined, "gray", 2, **named),
-        line("between the two", [middle[at]] * 2, [even[at], odd[at]], "red", 7),
-        dots(
-            "this pair's lanes",
-            lane[[2 * at, 2 * at + 1]],
-            torch.stack((even[at], odd[at])),
-            ["blue", "orange"],
-            13,
-            ["circle", "diamond"],
-        ),
-        label("above", 1.02, 0.72, "factor on each lane: ● even, ◆ odd", "ink", "middle left"),
-        bars("part that turns with m + n", middle, 100 * part, "red", marker=strong, **turns),
-        label(
-            "its number",
-            middle[at].item(),
-            math.copysign(0.7 * half, own),
-            f"{signed(own, 1)}%",
-            "red",
-            CENTER,
-            yaxis="y2",
-        ),
-        label("below", 1.02, 0.92 * half, below, "red", "middle left", yaxis="y2"),
+        dots("lanes, unfiltered", lane, torch.ones(HEAD), "gray", 5, marker=dict(opacity=0.5)),
+        line("the bump", fine, bump(fine, center, top), "gray", 1.5, "dot"),
+        path("lanes", torch.cat((lane.view(-1, 2), gap), -1).flatten(), steps, "gray", 2, marker=each),
+        line("between the two", middle.repeat_interleave(3), steps, "red", 7),
+        label("loudest", center, top + 0.05, f"loudest: <b>{wave}</b> tokens", "ink", f"top {side}"),
+        held("top of the bump", center, top),
+        label("even and odd", HEAD / 2 - 0.5, 0.72, "● even, ◆ odd lane of a pair", "ink", CENTER),
+        label("what turns", HEAD / 2 - 0.5, 0.65, red, "red", CENTER),
     ]
-    quarters, tick = [0, 0.25, 0.5, 0.75], 80 // pairs
-    ladder = dict(tickvals=quarters, ticktext=[f"{2 * math.pi * 10_000**x:,.0f}" for x in quarters])
+    quarters = [0, 4, 8, 12]
+    ladder = dict(tickvals=quarters, ticktext=[f"{2 * math.pi * 10_000 ** (n / HEAD):,.0f}" for n in quarters])
     layout = dict(
-        height=460,
+        height=400,
         showlegend=False,
         margin=dict(t=12),
-        xaxis=axis(-0.09, 1.06, "a pair turns once in so many tokens", anchor="y2", **ladder),
-        yaxis=axis(0.68, 1.3, domain=[0.5, 1], tickvals=[0.8, 1, 1.2]),
-        yaxis2=axis(-half, half, domain=[0, 0.44], tickvals=[-tick, 0, tick], ticktext=[f"−{tick}%", "0", f"+{tick}%"]),
+        xaxis=axis(-1.2, HEAD, "a pair turns once in so many tokens", **ladder),
+        yaxis=axis(0.6, 1.52, "factor", tickvals=[0.8, 1, 1.2, 1.4]),
     )
-    wave = 2 * math.pi / inv_freq(head_dim, dtype=torch.float64)[at].item()
-    return dict(data=data, layout=layout), {
-        "wave": f"{wave:,.0f}",
-        "even": even[at].item(),
-        "odd": odd[at].item(),
-        "turning": f"{signed(own, 1)}%",
-    }
+    return dict(data=data, layout=layout), {"wave": wave, "part": part}
 
 
 ladder = explorable(
     _ladder,
     title="The filter over the ladder of frequencies",
-    alt="Above, gray dots for the lanes as they are, and the factor on each from the fastest pair to the slowest, the "
-    "two lanes of a pair joined: a bump around a quarter of the lanes. Lane by lane the joined ends stand at different "
-    "heights on the slopes of the bump, by the red mark of the chosen pair; pair by pair they are level. Below, a bar "
-    "for each pair: how much of its score turns with the sum of the positions. Bars stand on the slopes and have "
-    "opposite signs on its two sides; pair by pair there are none. A dotted line, the chosen pair, can be dragged.",
-    readout="turns in {wave} tokens · factors {even:.2f}, {odd:.2f} · turns with m + n: {turning}",
-    handles={"this pair": "pair"},
+    alt="Gray dots for the lanes as they are, and the factor on each from the fastest pair to the slowest, along a "
+    "dotted bump, the two lanes of a pair joined. The top of the bump can be dragged: sideways it makes another pair "
+    "the loudest, up and down it makes the filter stronger or weaker. Lane by lane the two lanes of a pair stand at "
+    "different heights on the slopes of the bump, and a red bar between them grows as the slope gets steeper: so much "
+    "of the score turns with the sum of the positions. Pair by pair they are level, and there is no red.",
+    readout="loudest pair turns in {wave} tokens · turns with m + n: up to {part:.1%}",
+    handles={"top of the bump": ("center", "top")},
     which=slider([LANES, PAIRS], label="filter"),
-    pairs=slider([4, 8, 16, 32], label="head size D", default=8, format=lambda n: f"{2 * n}"),
-    pair=slider(range(1, 33), label="pair", default=4, at_most="pairs"),
+    center=slider([n / 2 for n in range(2 * HEAD - 1)], label="bump at lane", default=HEAD / 4),
+    top=slider([n / 10 for n in range(9, 15)], label="its height", default=1.2),
 )

@@ -7,11 +7,11 @@ import torch
 from posenc import stickbreaking
 from posenc.chapters.rse.exercises import peak
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, label, line, number, signed
+from posenc.lab.explore.parts import axis, bars, dots, label, line, signed
 
 KEYS = 64
 FIRST, BOTH, RECENT = "key 0 first", "both ways", "last key first"
-NEAR_RATES = [0.0, 0.03, 0.05, 0.06, 0.07, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0]  # the hill walks some keys with each
+NEAR_RATES = [0.0, 0.03, 0.05, 0.055, 0.06, 0.065, 0.07, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0]
 
 
 STEPS, REACHED = dict(shape="hvh"), "of the stick %{y:.3f} reaches key %{x}<extra></extra>"
@@ -33,22 +33,24 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
     reaches = reaches.flip(0) if order == RECENT else reaches
 
     near = float(pieces[distance < 8].sum())
-    top = int(pieces.argmax())
+    top, height = int(pieces.argmax()), pieces.clamp(min=1e-3).log10() + 3
     data = [
-        bars("weight", keys, pieces, "green", hover="key %{x}: weight %{y:.3f}<extra></extra>"),
+        bars("weight", keys, height, "green"),
+        bars("the largest weight", [top], height[top : top + 1], "purple"),
         line("stick that reaches the key", keys, reaches, "purple", 2.5, line=STEPS, hover=REACHED, yaxis="y2"),
         dots("the top of the hill", [top], [reaches[top]], "purple", 11, "diamond", yaxis="y2"),
         dots("the query", [query], [-0.09], "blue", 13, "triangle-up", yaxis="y2"),
         label("the query, in words", query - 2.5, -0.1, "query", "blue", "middle left", yaxis="y2"),
     ]
-    scale = next(s for s in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if pieces.max() <= s)
+    powers = dict(tickvals=[0, 1, 2, 3], ticktext=["0.001", "0.01", "0.1", "1"])
     layout = dict(
         height=430,
         bargap=0.1,
+        barmode="overlay",
         showlegend=False,
         margin=dict(t=8),
         xaxis=axis(-3, KEYS + 0.5, "key j", anchor="y2"),
-        yaxis=axis(0, 1.05 * scale, "weight", domain=[0.54, 1], nticks=4),
+        yaxis=axis(0, 3.1, "weight", domain=[0.54, 1], **powers),
         yaxis2=axis(-0.2, 1.08, "stick left", domain=[0, 0.46], tickvals=[0, 0.5, 1]),
     )
     where = "the query"
@@ -64,10 +66,11 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
 allocation = explorable(
     _allocation,
     title="What lambda allots",
-    alt="Above, the weight of each key of one query, all contents equal. Below, how much of the stick reaches each "
-    "key; drag the triangle, the query, and the diamond under the top of the hill, which sets lambda. Asked from "
-    "key 0 on, the weights form a hill that stands far before the query while lambda is small, and moves up to "
-    "the query as lambda grows. Asked from the last key back, the query's own key is always the largest.",
+    alt="Above, on a log scale, the weight of each key of one query, all contents equal, and the largest in purple. "
+    "Below, how much of the stick reaches each key; drag the triangle, the query, and the diamond under the top of the "
+    "hill, which sets lambda. Asked from key 0 on, the weights form a hill that stands far before the query while "
+    "lambda is small, and moves up to the query as lambda grows. Asked from the last key back, the query's own key is "
+    "always the largest.",
     readout="nearest 8: {near:.3f} · left over {left:.3f} · hill: {where}",
     handles={"the query": "query", "the top of the hill": "rate"},
     rate=slider(NEAR_RATES, label="λ", default=0.1, format=lambda rate: f"{rate:g}"),
@@ -78,70 +81,58 @@ allocation = explorable(
 
 
 PAST = 32
-SPAN = 4  # the newer of the two matches stands this far back
+MATCHES = {"older": 7, "newer": 27}  # two keys that match the query, which stands on the last one
 MATCH = 2.0  # the logit of both
+RATES = [0.0, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3]
 
 
-def _primacy(rate, rest, older, *, weigh=stickbreaking.weigh):
-    distance = torch.arange(PAST - 1, -1, -1, dtype=torch.float64)
+def _primacy(rate, rest, *, weigh=stickbreaking.weigh):
     logits = torch.full((PAST,), float(rest), dtype=torch.float64)
-    places = {"older": PAST - 1 - older, "newer": PAST - 1 - SPAN}
-    logits[list(places.values())] = MATCH
-    logits = logits - rate * distance
-    right, near = places["older"] < PAST / 4, older < 3 * SPAN + 1  # too near for two names on a phone
-    sides = {
-        "older": ("older ", "top right", (0, 8)) if right else ("older ", "top left", (-8, 0)),
-        "newer": ("" if near else "newer ", "top center", (-2, 2) if near else (-4, 4)),
-    }
-    data, readouts, keys = [], {}, torch.arange(PAST)
-    for order, name, asked, frame, color in (
-        ("first", FIRST, "the stick, from here ▸", "y", "blue"),
-        ("recent", RECENT, "◂ the stick, from here", "y2", "green"),
+    logits[list(MATCHES.values())] = MATCH
+    logits -= rate * torch.arange(PAST - 1, -1, -1, dtype=torch.float64)
+    data, keys = [], torch.arange(PAST)
+    for order, name, up, color, at, asked in (
+        ("first", FIRST, 1, "blue", "right", "<b>key 0 is asked first</b> ▸"),
+        ("recent", RECENT, -1, "green", "left", "◂ <b>the last key is asked first</b>"),
     ):
         pieces, left = broken(logits, order, weigh)
         taken = pieces.cumsum(0) if order == "first" else pieces.flip(0).cumsum(0).flip(0)
-        on, reach = dict(yaxis=frame), 1 - taken + pieces
-        begin, side = (-0.5, "bottom right") if order == "first" else (PAST - 0.5, "bottom left")
+        wins = max(MATCHES, key=lambda which: pieces[MATCHES[which]])
         data += [
-            bars(name, keys, pieces, color, hover="key %{x}: weight %{y:.3f}<extra></extra>", **on),
-            line(f"stick that reaches the key, {name}", keys, reach, "purple", 2, line=STEPS, hover=REACHED, **on),
-            label(f"{name} begins", begin, 1.47, asked, "purple", side, **on),
+            bars(name, keys, up * pieces, color),
+            line(f"stick that reaches the key, {name}", keys, up * (1 - taken + pieces), "purple", 2, line=STEPS),
+            label(f"{name} begins", -0.5 if up > 0 else PAST - 0.5, up * 1.45, asked, "purple", f"middle {at}"),
         ]
-        for which, j in places.items():
-            weight = float(pieces[j])
-            called, place, (start, stop) = sides[which]
-            curve = reach[max(j + start, 0) : j + stop + 1]  # of the stick, where the words stand
-            struck = curve.min() < weight + 0.38 and curve.max() > weight + 0.16
-            height = float(curve.max()) + 0.04 if struck else weight + 0.16
+        for which, j in MATCHES.items():
+            said = f"{which} {pieces[j]:.2f}"
+            said, star = (f"<b>{said}</b>", "star") if which == wins else (said, "star-open")
             data += [
-                dots(f"{which} match, {name}", [j], [weight + 0.07], "orange", 12, "star", **on),
-                label(f"{which} match in words, {name}", j, height, called + number(weight), "orange", place, **on),
+                dots(f"{which} match, {name}", [j], [up * (pieces[j] + 0.07)], "orange", 13, star),
+                label(f"{which} in words, {name}", j, up * 1.16, said, "orange", "middle center"),
             ]
-        readouts[order] = float(pieces[places["older"]])
-        readouts["left"] = left
-    weights = axis(0, 1.48, "weight", tickvals=[0, 0.5, 1], showgrid=False)
+    halves = dict(tickvals=[-1, -0.5, 0, 0.5, 1], ticktext=["1", "0.5", "0", "0.5", "1"], showgrid=False)
     layout = dict(
         height=430,
         bargap=0.1,
+        barmode="overlay",
         showlegend=False,
         margin=dict(t=8),
-        xaxis=axis(-1, PAST, "key j, the query's own is the last", anchor="y2"),
-        yaxis=dict(weights, domain=[0.53, 1]),
-        yaxis2=dict(weights, domain=[0, 0.47]),
+        xaxis=axis(-1, PAST, "key j, the query's own is the last"),
+        yaxis=axis(-1.6, 1.6, "weight", **halves),
     )
-    return dict(data=data, layout=layout), readouts
+    paid = {which: rate * (PAST - 1 - j) for which, j in MATCHES.items()}
+    return dict(data=data, layout=layout), paid | {"left": left}
 
 
 primacy = explorable(
     _primacy,
     title="Primacy against recency",
-    alt="Two panels of bars over the same keys, with the same logits: above, key 0 is asked first, below, the last "
-    "key. Two stars mark equal matches, with what they get, and a falling line is the stick that reaches each key. "
-    "Above, the older match takes most, or a crowd of others before it takes it all; below, the newer one does; drag "
-    "the older match. What is left over is the same in both.",
-    readout="older match {first:.2f} above, {recent:.2f} below · left over {left:.3f}",
-    handles={f"older match, {name}": "older" for name in (FIRST, RECENT)},
-    rate=slider([0.0, 0.01, 0.03, 0.1, 0.3], label="λ", default=0.0, format=lambda rate: f"{rate:g}"),
+    alt="Bars of weight over keys: upwards if key 0 is asked first, downwards if the last key is. Two stars are equal "
+    "matches, the larger one filled, and a stair is the stick that reaches each key. Drag the older match's star above "
+    "down, and lambda grows: the newer one takes over. Below, the newer match has most at any lambda. As the others' "
+    "logit grows, a crowd of them before the matches takes the stick.",
+    readout="older pays {older:.2f} · newer pays {newer:.2f} · left over {left:.3f}",
+    handles={f"older match, {FIRST}": "rate"},
+    rate=slider(RATES, label="λ", default=0.0, format=lambda rate: f"{rate:g}"),
     rest=slider([-8, -6, -4, -2], label="others' logit", default=-4, format=signed),
-    older=slider([8, 12, 16, 20, 24, 31], label="older match, keys back", default=24),
 )
