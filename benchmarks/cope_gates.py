@@ -17,7 +17,7 @@ from posenc.lab.train.tasks import TASKS, load_corpus
 
 # A line of the held-out text, as many characters as a training window; a new sentence starts in it.
 LINE = "evaluated before the call is attempted.  Please refer to section"
-QUERIES = (7, 15, 23, 31, 39, 47, 55, 63)
+QUERIES = (63,)
 KINDS = {"space": " ", "line end": "\n", "mark": ".,;:!?", "quote or bracket": "\"'`()[]{}*_"}
 OTHER = ("letter", "digit", "other")
 PUZZLES = ("flipflop", "counting")

@@ -5,16 +5,15 @@ r"""What does a learned table of positions learn, and what are the rows worth th
 Trains the nano model eight times as long as its preset, on windows of L = 32 characters, each way to bring position in
 at the learning rates that it does best with (see `record.train_cells`). Losses are in nats per character of held-out
 text.
-    table      the trained rows 0 .. L-1 and their likeness by offset after some of the steps: the cosine of rows p and
-               p + d, averaged over p, as they are and with the mean row taken away; and the length of every row, also
-               of those that stand beyond L and get no gradient
+    table      the trained rows 0 .. L-1 of the first seed; their likeness by offset before the first step and after the
+               last: the cosine of rows p and p + d, averaged over p, the mean row taken away; and the length of every
+               row, also of those that stand beyond L and get no gradient
     moved      the last L/4 of L/2 characters, the same ones at every shift, their ids moved to s .. s + L/2 - 1
     by_place   loss at each place of windows of 8 L characters, in bins of L/2
     stretched  loss on the last targets by context length: the trained table as it is ("beyond": rows that got
                no gradient), its first L rows resized to 2, 4 and 8 L, and the sinusoid; each without and with a
                fine-tuning of 60 steps at the new length, with whole attention and with attention cut to L keys
-    injected   loss at the training length of one way to bring a table in against another, tables of L rows, and the
-               training loss on the way there, the mean of every hundredth part of the steps
+    injected   loss at the training length of one way to bring a table in against another, tables of L rows
 
 A pilot of one seed with the 300 steps of the preset came after the predictions but for the last, and before this run:
 the table was level with NoPE still (2.463 nats each, the sinusoid 2.418), with little to measure. Hence the steps.
@@ -24,7 +23,6 @@ Writes results/learned_table.json. Chapter: Learned positions.
 
 import copy
 import dataclasses
-import itertools
 
 import record
 import torch
@@ -41,7 +39,6 @@ from posenc.lab.train.tasks import load_corpus
 SETTINGS = settings_for("nano", steps=2400, windows=240, held_back=HELD_BACK)
 LENGTH, DIM, LONGEST = SETTINGS.length, SETTINGS.dim, SETTINGS.lengths[-1]
 RATES = [(lr, own) for lr in (3e-3, 6e-3, 1.2e-2) for own in (1.0, 10.0)]  # own: a factor for what brings position in
-SNAPSHOTS = [0, 75, 150, 300, 600, 1200, SETTINGS.steps]
 SHIFTS = list(range(0, 17, 2)) + list(range(17, 32)) + list(range(32, 65, 8))
 TUNING_STEPS, TUNING_LR, TUNING_WARMUP = 60, 1e-3, 10
 NARROW = 16
@@ -92,12 +89,10 @@ class Concatenate(nn.Module):
 
 
 def likeness(rows):
-    """Mean cosine of rows p and p + d over p, for each offset d: as they are, and with the mean row taken away."""
-    out = []
-    for table in (rows, rows - rows.mean(0)):
-        alike = cosine_similarity(table[:, None], table[None], dim=-1)  # [L, L]
-        out.append([alike.diagonal(d).mean().item() for d in range(len(rows))])
-    return out
+    """Mean cosine of rows p and p + d over p, for each offset d, the mean row taken away."""
+    table = (rows - rows.mean(0)).double()
+    alike = cosine_similarity(table[:, None], table[None], dim=-1)  # [L, L]
+    return [alike.diagonal(d).mean().item() for d in range(len(rows))]
 
 
 def at_rate(rate):
@@ -106,28 +101,19 @@ def at_rate(rate):
 
 
 def train_table(rate, seed):
-    """A model with a table as long as the longest test, and likeness by offset on the way there."""
-    tables, seen, steps = [], {}, itertools.count()
-
-    def watch(module, inputs=None):
-        step = next(steps)
-        if step in SNAPSHOTS:
-            seen[step] = likeness(module.table.detach()[:LENGTH].double())
+    """A model with a table as long as the longest test, and what its rows were and became."""
+    tables = []
 
     def make_encoding(layer):
         encoding = learned(LONGEST, DIM)
         tables.append(encoding.embed.table.detach().clone())
-        encoding.embed.register_forward_pre_hook(watch)
         return encoding
 
     model, _ = train_with(make_encoding, at_rate(rate), seed, device="cpu", progress=False)
-    watch(model.embed)  # after the last step
-    model.embed._forward_pre_hooks.clear()
     trained = model.embed.table.detach()
     return model, {
         "rows": [[round(x, 3) for x in row] for row in trained[:LENGTH].tolist()],
-        "raw": [seen[step][0] for step in SNAPSHOTS],
-        "centered": [seen[step][1] for step in SNAPSHOTS],
+        "centered": [likeness(tables[0][:LENGTH]), likeness(trained[:LENGTH])],
         "norms_start": tables[0].norm(dim=-1).tolist(),
         "norms": trained.norm(dim=-1).tolist(),
     }
@@ -183,11 +169,10 @@ MAKERS = {
 def measure_injected(arm, rate, seed):
     """One way to bring position in: its validation loss, and what the results hold of it."""
     windows = held_out_windows(load_corpus().held_out, SETTINGS)
-    model, history = train_with(MAKERS[arm], at_rate(rate), seed, device="cpu", progress=False)
+    model, _ = train_with(MAKERS[arm], at_rate(rate), seed, device="cpu", progress=False)
     return {
         "validation": validation(model, "text", SETTINGS),
         "scores": {"loss": context_losses(model, windows, [LENGTH])[0]},
-        "curve": torch.tensor(history["loss"]).unflatten(0, (100, -1)).mean(1).tolist(),
         "parameters": sum(p.numel() for p in model.parameters()),
     }
 
@@ -219,7 +204,7 @@ def main():
 
     def injected(arm, seed):
         cell = cells[arm, rates[arm], seed]
-        return {"loss": cell["scores"]["loss"]} | {key: cell[key] for key in ("curve", "parameters")}
+        return {"loss": cell["scores"]["loss"], "parameters": cell["parameters"]}
 
     def scores(arm, rate):
         return [cells[arm, rate, seed]["validation"] for seed in record.CHOOSING]
@@ -232,7 +217,6 @@ def main():
         "unit": "nats per character",
         "length": LENGTH,
         "lengths": SETTINGS.lengths,
-        "steps": SNAPSHOTS,
         "shifts": SHIFTS,
         "tuning_steps": TUNING_STEPS,
         "arms": INJECTED,
@@ -242,7 +226,7 @@ def main():
             for arm, tried in all_rates.items()
         },
         "lanes": {"concat": DIM, "concat_narrow": NARROW},
-        **{key: [cell[key] for cell in studied] for key in studied[0]},
+        **{key: [cell[key] for cell in studied[: 1 if key == "rows" else None]] for key in studied[0]},
         "injected": [{arm: injected(arm, seed) for arm in INJECTED} for seed in record.SEEDS],
     }
     record.write(results)

@@ -126,16 +126,18 @@ def check_verdicts():
 
 def choices_table():
     """The learning rate that validation chose for each method, and the factor on that of its own parameters."""
-    chosen, rows = [TEXT, *puzzles()], []
+    chosen, rows = [TEXT, "masked", *puzzles()], []
     for name in judged_at_all():
         cells = []
         for experiment in chosen:
-            choice = RESULTS[experiment]["choice"][name]
+            if (choice := RESULTS[experiment]["choice"].get(name)) is None:
+                cells.append("–")
+                continue
             tried = load_results(f"rates_{experiment}")["trials"][name]
             own = f"\u00a0×\u00a0{choice['own']:g}" if any(trial["own"] != 1 for trial in tried) else ""
             cells.append(f"{choice['lr']:g}{own}")
         rows.append([link(name), *cells])
-    return table(["method", "Text", *(titled(name) for name in chosen[1:])], rows)
+    return table(["method", "Text", *map(titled, chosen[1:])], rows)
 
 
 def counts_table():
@@ -395,9 +397,10 @@ def puzzle_numbers() -> dict:
 def masked_numbers() -> dict:
     """It looks both ways."""
     hidden = {name: wrong("masked", name, "64") for name in RESULTS["masked"]["methods"]}
-    order = ["t5", "transformer_xl", "shaw", "rope", "alibi", "sinusoidal", "nope", "stickbreaking"]
+    order = ["t5", "shaw", "rse", "rope", "alibi", "sinusoidal", "nope", "stickbreaking"]
     for better, worse in zip(order, order[1:]):
         assert level({name: hidden[name] for name in (better, worse)})[0] == [better], (better, worse)
+    assert len(level({name: hidden[name] for name in ("exposb", "rope")})[0]) == 2
     gap, spread = mean_and_spread(hidden["alibi"] - hidden["rope"])
     assert gap - spread > RESULTS["masked"]["tolerance"]
     refused = [method.title for name, method in METHODS.items() if properties(name)["both ways"] == "refused"]
