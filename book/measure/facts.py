@@ -16,10 +16,11 @@ import torch
 from IPython.display import Markdown
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results, plots, verdict
+from posenc.lab.titles import title
 from posenc.lab.train import Settings
 from posenc.lab.train.measures import fixed_batch
-from posenc.lab.train.tasks import IGNORE, TASKS, load_corpus
-from posenc.lab.write import ROOT, say_all, set_up, table, typeset
+from posenc.lab.train.tasks import IGNORE, NEEDLE_VALUES, TASKS, load_corpus
+from posenc.lab.write import ROOT, finish, say_all, set_up, table, typeset
 from posenc.methods import METHODS
 
 TEXT, MASKED, VOLUME = "train_short_test_long", "masked", "sinusoidal_volume"
@@ -199,6 +200,33 @@ def language_figure():
 def scores_figure(name: str):
     """The share of wrong answers in each test of a puzzle."""
     return plots.plot_scores(results(name))
+
+
+def needle_figure():
+    """A panel a method: wrong answers against the distance of the needle, at each length of the context."""
+    found = results("needle")
+    contexts, distances = found["contexts"], found["distances"]
+    farthest, guess = contexts[0] - 6, 1 - 1 / NEEDLE_VALUES
+    lines = [("_", "-", "0.5", 1)] * (len(contexts) - 2) + [("shorter contexts", "-", "0.5", 1)]
+    lines += [(f"context {contexts[-1]}", "-", "C0", 3), ("that, attention cut", "--", "C1", 1.5)]
+    figure, panels = plt.subplots(3, 2, figsize=(4.4, 5), layout="constrained", sharex=True, sharey=True)
+    for axes, (method, arm) in zip(panels.flat, found["methods"].items()):
+        grid = np.array(arm["grid"], dtype=float).mean(0)  # NaN where the needle is farther than the context
+        for wrong, (words, dash, color, width) in zip([*grid, np.mean(arm["cut_row"], 0)], lines):
+            axes.plot(distances, wrong, dash, color=color, lw=width, marker="o", ms=2 * width + 1, label=words)
+        axes.axvline(farthest, color="0.5", ls="-.", lw=1, label="farthest in training")
+        axes.axhline(guess, color="0.5", ls=":", lw=1)
+        axes.set_title(title(method), loc="left")
+        axes.set(xscale="log", ylim=(-0.04, 1), yticks=[0, 0.5, guess], yticklabels=["0", "50%", "guess"])
+    ends = [distances[0], farthest, distances[-1]]
+    axes.set_xticks(ends, map(str, ends))
+    axes.minorticks_off()
+    panels[1, 1].tick_params(labelbottom=True)
+    panels[2, 1].axis("off")
+    panels[2, 1].legend(*axes.get_legend_handles_labels(), loc="center")
+    figure.supxlabel("distance of the needle, tokens", size="medium")
+    figure.supylabel("wrong answers", size="medium")
+    return finish(figure)
 
 
 def recall_figure():

