@@ -13,7 +13,7 @@ from posenc.chapters.compare.properties import check_properties, cost_numbers, p
 from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.verdicts import LEAST
 from posenc.lab.titles import link
-from posenc.lab.write import cell, interval, listed, say_all, table, typeset, unbroken
+from posenc.lab.write import cell, finish, interval, listed, say_all, table, typeset, unbroken
 from posenc.methods import METHODS, on_text
 
 #: The frozen results of every experiment that compares methods.
@@ -235,7 +235,7 @@ def training_figure():
             axes.text(1, y, METHODS[name].title, **words)
     figure.supxlabel("step of training")
     figure.supylabel("training loss, nats")
-    return figure
+    return finish(figure)
 
 
 def puzzles_table():
