@@ -48,13 +48,13 @@ def runs(model: str) -> Runs:
 
 def _cut(attention):
     data, changes = [], {}
-    for name, color in zip(MODELS, ("ink", "blue", "green")):
+    for name, color, symbol in zip(MODELS, ("ink", "blue", "green"), ("circle", "square", "diamond")):
         r = runs(name)
         whole, cut, word = r.whole.mean(0), r.cut.mean(0), r.word()
         change, panel = cut[-1] - whole[-1], 2 if name == "B" else 1
         if attention == WHOLE:
             cut, word = np.full(len(cut), math.nan), word if word == "breaks" else "holds"
-        told, heavy = f"%{{x:d}} {r.of} of context", dict(opacity=0.65, marker=dict(size=11))
+        told, heavy = f"%{{x:d}} {r.of} of context", dict(opacity=0.65, marker=dict(size=11, symbol=symbol))
         ring = dict(symbol="circle-open", size=13, line=dict(width=2))
         beside = "cut" if attention == CUT and abs(change) > 0.01 else ""
         data += [

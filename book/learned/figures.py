@@ -39,7 +39,7 @@ def _resizing(length, prefix, *, resize=learned.resize):
         label("old", 0, -0.85, "○ old rows", "gray", "middle right"),
         label("new", 50, -0.85, "● new rows", "blue", "middle right"),
         label("new length, in words", length - 1, -0.42, f"<b>{length} rows</b>", "ink", "bottom center"),
-        held("end of the table", length - 1, lane[-1].item(), symbol="circle"),
+        held("end of the table", length - 1, lane[-1].item()),
     ]
     layout = dict(height=420, showlegend=False, margin=dict(t=10))
     layout |= dict(

@@ -25,9 +25,13 @@ NAMES = {
 }
 ARMS, FIVE = tuple(NAMES), tuple(NAMES)[:5]
 NAMES |= {f"{arm}_ran": f"{NAMES[arm]}, as run" for arm in FIVE}
-LOOK = dict(
-    zip(FIVE, (("orange", "solid"), ("orange", "dash"), ("blue", "solid"), ("blue", "dash"), ("purple", "solid")))
-)
+LOOK = {
+    "absolute": ("orange", "longdash", 2.6),
+    "standard": ("orange", "dash", 2.6),
+    "rope": ("blue", "solid", 2.6),
+    "exposb": ("blue", "dashdot", 2.6),
+    "rse": ("purple", "solid", 3.4),
+}
 DESCRIBED, RAN = "as described", "as it ran"
 
 
@@ -45,7 +49,7 @@ def curve(objective: str, arm: str) -> np.ndarray:
 def _panels(values, form, x, ticks, bottom, top, title, said):
     """Two panels of the same height, a line an arm; the five as their code ran leave a thin line where they were."""
     data, axes, moved = [], {}, []
-    inks = [LOOK.get(arm, ("gray", "solid"))[0] for arm in ARMS]
+    inks = [LOOK[arm][0] if arm in FIVE else "gray" for arm in ARMS]
     logs = "log" if values is scores else "linear"
     low, high = (math.log10(x[0]), math.log10(x[-1])) if logs == "log" else (0, x[-1])
     wide = 0.62 * (high - low)  # for the names
@@ -62,7 +66,7 @@ def _panels(values, form, x, ticks, bottom, top, title, said):
         )
         for arm, color in zip(ARMS, inks):
             look = dict(marker=dict(size=1), panel=panel, hover=f"{NAMES[arm]}, {said}: %{{y:.2f}}")
-            look |= dict(width=2.6, dash=LOOK[arm][1]) if arm in FIVE else dict(width=1.2)
+            look |= dict(zip(("dash", "width"), LOOK[arm][1:])) if arm in FIVE else dict(width=1.2)
             data.append(path(f"{arm}, {words}", x, means[arm], color, **look))
         ends = [mean[-1] for mean in means.values()]
         places = apart(ends, 0.2, bottom + 0.05)

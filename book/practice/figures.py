@@ -139,7 +139,7 @@ def _wrong_ids(which, off):
         bars("mean", mean, list(range(len(methods))), "orange", hover=words, orientation="h"),
         dots("each seed", *zip(*seeds), "ink", 6, "circle-open", hover="one seed: %{x:.3f} nats"),
         bars("old tokens", [right], [1], "blue", **block),
-        bars("their ids", [count], [0], "orange", base=[start], **block),
+        bars("their ids", [count], [0], "orange", base=[start], marker=dict(pattern=dict(shape="/")), **block),
         line("right ids", *frame, "ink", 2, "dot", panel=2),
         label("its name", free, 0, "right ids" if off > 12 else "", "ink", "middle center", 11, panel=2),
         held("first id", start, 0, "orange", "square", panel=2),

@@ -146,7 +146,7 @@ def _trained_head(slow, fast):
     sides, names = [L - 2, L + 2], ["slow pairs turn", "fast pairs turn"]
     data = [
         line("score", torch.arange(L + 1), scores[: L + 1], "ink", 2.5, hover=hover),
-        line("score beyond", torch.arange(L, SHOWN), scores[L:], "blue", 2.5, hover=hover),
+        line("score beyond", torch.arange(L, SHOWN), scores[L:], "blue", 3.5, hover=hover),
         level("highest in training", highest, 0, SHOWN, "gray", 1.5, "dash"),
         label("its name", L - 2, highest + 0.4, "highest here", "gray", "top left"),
         upright("training length", L, -35, 19, "gray", 1.5, "dashdot"),

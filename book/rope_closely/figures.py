@@ -57,7 +57,7 @@ def _aimed(count, target):
         label("its name", REACH, 1.42, "dotted: the last pair alone", "orange", "middle left"),
         dots("pairs that stay out", places[count:], [STRIP] * (DIM // 2 - count), "gray", 6, "circle-open"),
         dots("pairs that take part", places[:count], [STRIP] * count, "blue", 7),
-        held("how many", places[count - 1].item(), STRIP, "orange", "circle"),
+        held("how many", places[count - 1].item(), STRIP, "orange", "square"),
         label("fast and slow", [2, REACH - 2], [STRIP + 0.1] * 2, ends, ["blue", "gray"], ["top right", "top left"]),
     ]
     layout = dict(

@@ -36,7 +36,7 @@ def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
     top, height = int(pieces.argmax()), pieces.clamp(min=1e-3).log10() + 3
     data = [
         bars("weight", keys, height, "green"),
-        bars("the largest weight", [top], height[top : top + 1], "purple"),
+        bars("the largest weight", [top], height[top : top + 1], "purple", marker=dict(pattern=dict(shape="/"))),
         line("stick that reaches the key", keys, reaches, "purple", 2.5, line=STEPS, hover=REACHED, yaxis="y2"),
         dots("the top of the hill", [top], [reaches[top]], "purple", 11, "diamond", yaxis="y2"),
         dots("the query", [query], [-0.09], "blue", 13, "triangle-up", yaxis="y2"),
@@ -99,7 +99,7 @@ def _primacy(rate, rest, *, weigh=stickbreaking.weigh):
         taken = pieces.cumsum(0) if order == "first" else pieces.flip(0).cumsum(0).flip(0)
         wins = max(MATCHES, key=lambda which: pieces[MATCHES[which]])
         data += [
-            bars(name, keys, up * pieces, color),
+            bars(name, keys, up * pieces, color, marker=dict(pattern=dict(shape="" if up > 0 else "/"))),
             line(f"stick that reaches the key, {name}", keys, up * (1 - taken + pieces), "purple", 2, line=STEPS),
             label(f"{name} begins", -0.5 if up > 0 else PAST - 0.5, up * 1.45, asked, "purple", f"middle {at}"),
         ]

@@ -171,7 +171,7 @@ def _which_lanes(kind, cutoff):
     data = [
         line("stopped", [left, right, right, left], [-0.6, -0.6, 0.6, 0.6], "gray", 0, **dials, opacity=0.3),
         line("seen in training", *_sectors(0 * seen, seen), "blue", 1, **dials, fillcolor=COLORS["blue"]),
-        line("new", *_sectors(seen, new), "orange", 1, **dials, fillcolor=COLORS["orange"], **hatched),
+        line("new", *_sectors(seen, new), "orange", 1.5, **dials, fillcolor=COLORS["orange"], **hatched),
         line("dials", *_sectors(0 * seen, 0 * seen + 1), "gray", 1, panel=2),
         label("words", [-0.4, pairs - 0.6], [-0.6] * 2, words, ["blue", "orange"], places, panel=2, cliponaxis=False),
         upright("stop from here", left if kind == "slow" else right, -0.6, 0.6, "ink", 3, panel=2),
