@@ -204,12 +204,14 @@ def puzzle_cell(experiment: str, name: str) -> str:
 
 
 def outside_table():
-    """The share of wrong answers outside of training in each puzzle; ✗ where the puzzle was not learned in the mean."""
+    """Wrong answers outside of training in each puzzle, in percent; ✗ where the puzzle was not learned in the mean."""
 
     def shown(puzzle, name):
-        return f"{wrong(puzzle, name, 1).mean():.0%}{'' if learned(puzzle, name) else ' ✗'}"
+        return f"{100 * wrong(puzzle, name, 1).mean():.0f}{'' if learned(puzzle, name) else chr(160) + '✗'}"
 
-    tasks = [titled(RESULTS[name]["task"]).split()[-1].capitalize() for name in puzzles()]
+    tasks = [
+        {"flipflop": "flip-flop", "selective_copy": "copy", "counting": "count"}.get(name, name) for name in puzzles()
+    ]
     rows = [[link(name), *(shown(puzzle, name) for puzzle in puzzles())] for name in RESULTS["needle"]["methods"]]
     return table(["method", *tasks], rows)
 
