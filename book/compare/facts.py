@@ -217,7 +217,7 @@ def outside_table():
 
 
 def training_figure():
-    """The training loss of every method, a panel a task; the first to end low and the last are named."""
+    """The training loss of every method, a panel a task; those lowest and highest on average are named."""
     import matplotlib.pyplot as plt
 
     figure, panels = plt.subplots(3, 2, figsize=(4.4, 5.6), layout="constrained")

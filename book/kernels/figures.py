@@ -38,11 +38,11 @@ def online_row(peak, size=3.0):
     return [torch.cat([of[:peak], own, of[peak:]]) for of, own in both]
 
 
-def _online_softmax(peak, size, *, update=online_update):
+def _online_softmax(peak, size):
     scores, values = online_row(peak, size)
     states = [torch.tensor([-math.inf, 0, 0], dtype=torch.float64)]
     for s, v in zip(scores.split(BLOCK), values.split(BLOCK)):
-        states.append(torch.stack(update(*states[-1], s, v)))
+        states.append(torch.stack(online_update(*states[-1], s, v)))
     m, l, acc = torch.stack(states).T
     r = (m[:-1] - m[1:]).exp()  # in each block, what all earlier terms shrink by
     was, old, new = l[:-1], r * l[:-1], l[1:] - r * l[:-1]

@@ -55,7 +55,7 @@ distance_keys = explorable(
     alt="Above, the keys of a target by distance: near ones, a gap, far ones, and at their end a column of more keys, "
     "all in one place; a dotted line is the farthest of training. The end of the gap can be dragged away, the top of "
     "the column up. Below, a bar for each of five methods: what that adds to its loss. The gap makes those of RoPE and "
-    "the sinusoid long, the column that of NoPE; stick-breaking has none.",
+    "the sinusoid long, the column that of NoPE the longest, though short; stick-breaking has none.",
     readout="{keys} keys · gap {gap}",
     handles={"end of the gap": "gap", "top of the crowd": "keys"},
     gap=slider(GAPS, label="unseen gap", default=64),

@@ -176,7 +176,7 @@ trained_head = explorable(
     "the score peaks a token or two away, and falls. Past the upright line, at distances that training never showed, "
     "it climbs above that peak in waves. Two bars under the curve say up to which distance the slow and the fast pairs "
     "turn. Drag the end of the slow pairs' bar back to the upright line, and far keys stay low; drag that of the fast "
-    "pairs, and the hill stays, without its ripples.",
+    "pairs, and a hill stays, lower and without its ripples.",
     readout="highest score: {highest} in training · {far} beyond",
     handles={"slow pairs turn": "slow", "fast pairs turn": "fast"},
     slow=slider(_LAST, label="slow pairs turn up to", default=SHOWN - 1),

@@ -76,8 +76,8 @@ aimed_key = explorable(
     title="Which pairs of lanes make the peak?",
     alt="The mean score of a query and a key aimed at a distance, as a share of its peak. Under it a row of 32 pairs, "
     "fast to slow; drag its mark to say how many of the fastest take part. One pair draws a cosine that peaks again "
-    "after each full turn. With each that joins, a dotted line, the false peaks sink, until a needle is left where the "
-    "key aims; the slow ones lift all else. The peak itself can be dragged, and its shape goes along.",
+    "after each full turn. As the first dozen joins, the last one dotted, the false peaks sink, until a needle is left "
+    "where the key aims; the slow ones lift all else. The peak itself can be dragged, and its shape goes along.",
     readout="half of it gone after {half} tokens",
     handles={"how many": "count", "where the key aims": "target"},
     count=slider(range(1, DIM // 2 + 1), label="fastest pairs", default=16),

@@ -24,10 +24,10 @@ def broken(logits, order, weigh=stickbreaking.weigh):
     return pieces[0], float(left[0])
 
 
-def _allocation(rate, content, query, order, *, weigh=stickbreaking.weigh):
+def _allocation(rate, content, query, order):
     keys = torch.arange(KEYS if order == BOTH else query + 1, dtype=torch.float64)
     distance = (query - keys).abs()
-    pieces, left = broken(content - rate * distance, "recent" if order == RECENT else "first", weigh)
+    pieces, left = broken(content - rate * distance, "recent" if order == RECENT else "first")
     taken = torch.cumsum(pieces.flip(0) if order == RECENT else pieces, 0)
     reaches = 1 - torch.cat((torch.zeros(1, dtype=taken.dtype), taken[:-1]))
     reaches = reaches.flip(0) if order == RECENT else reaches
@@ -130,7 +130,7 @@ primacy = explorable(
     alt="Bars of weight over keys: upwards if key 0 is asked first, downwards if the last key is. Two stars are equal "
     "matches, the larger one filled, and a stair is the stick that reaches each key. Drag the older match's star above "
     "down, and lambda grows: the newer one takes over. Below, the newer match has most at any lambda. As the others' "
-    "logit grows, a crowd of them before the matches takes the stick.",
+    "logit grows, a crowd of them takes more than half of the stick before the older match.",
     readout="older pays {older:.2f} · newer pays {newer:.2f} · left over {left:.3f}",
     handles={f"older match, {FIRST}": "rate"},
     rate=slider(RATES, label="λ", default=0.0, format=lambda rate: f"{rate:g}"),

@@ -1,4 +1,4 @@
-r"""Models that ship: the table's words, the figure's pairs, and what YaRN changes, each by another road."""
+r"""Models that ship: the table's words, the pairs of its layers, and what YaRN changes, each by another road."""
 
 import math
 
@@ -27,7 +27,7 @@ def test_depth_is_told_as_one_period_or_as_counts():
 
 @pytest.mark.parametrize("length", [2**12, 2**17, 2**20])
 @pytest.mark.parametrize("model", figures.MODELS)
-def test_the_drawn_pairs_are_slow_and_unseen_where_their_angles_say_so(model, length):
+def test_pairs_are_slow_and_unseen_where_their_angles_say_so(model, length):
     """Counted by angles: training had those of its distances at the speed before the scheme, this text has its own."""
     for extent in page.readings()[model].at(length):
         layer = page.readings()[model][extent.layers[0]]
