@@ -36,32 +36,35 @@ def losses(name: str, kind: str) -> np.ndarray:
     return np.array(load(TEXT)["methods"][name][kind])
 
 
-def row(name: str) -> list[str]:
+def row(name: str, kind: str) -> list[str]:
     """What the tooltip of a method says at each length: few words, so that they leave the plot in sight on a phone."""
-    said = []
-    for length, *both in zip(load(TEXT)["lengths"], losses(name, "whole").T, losses(name, "cut").T):
-        whole, cut = ("{:.2f} ± {:.2f}".format(*mean_and_spread(values)) for values in both)
-        said.append(f"{short(name)}, {length}: {whole}<br>cut {cut}")
-    return said
+    at = zip(load(TEXT)["lengths"], losses(name, kind).T)
+    return [f"{short(name)}, {n}: {{:.2f}} ± {{:.2f}}".format(*mean_and_spread(values)) for n, values in at]
 
 
 def _slopes(attention):
-    result, cut = load(TEXT), attention != "whole"
+    result, kind = load(TEXT), "whole" if attention == "whole" else "cut"
     lengths, methods, limit = result["lengths"], list(result["methods"]), result["tolerance"]
     whole = {name: losses(name, "whole").mean(0) for name in methods}
-    means = {name: losses(name, "cut").mean(0) for name in methods} if cut else whole
+    means = {name: losses(name, kind).mean(0) for name in methods}
     risen = [name for name in methods if whole[name][-1] - whole[name][0] > limit]
     up = [name for name in risen if means[name][-1] - means[name][0] > limit]
+    back = sorted(set(risen) - set(up), key=lambda name: -whole[name][-1])
     level = statistics.fmean(means[name][-1] for name in methods if name not in risen)
-    ends = [*(means[name][-1] for name in risen), level]
-    names, beside = apart(ends, GAP, BOTTOM), lengths[-1] * 1.14
-    written = [*map(short, risen), f"{len(methods) - len(risen)} others"]
+    ends = [*(means[name][-1] for name in up), level]
+    names, beside = apart(ends, GAP, BOTTOM + 0.35 * bool(back)), lengths[-1] * 1.14
+    home = [f"↓ {short(name)}" for name in back]
+    written = [*map(short, up), "<br>".join([*home, f"{len(methods) - len(risen)} others"])]
     before = [loss for name in risen for loss in (*whole[name], math.nan)]
-    ghosts = line("before the cut", [*lengths, math.nan] * len(risen), before, "gray", 1, opacity=0.5 if cut else 0)
-    data = [ghosts]
+    fall = [end for name in back for end in (whole[name][-1], level + 0.12, math.nan)]
+    arrows = dict(marker=dict(size=[0, 9, 0] * len(back), symbol="triangle-down"))
+    data = [
+        line("before the cut", [*lengths, math.nan] * len(risen), before, "gray", 1, opacity=0.5 if back else 0),
+        path("what comes back", [lengths[-1]] * len(fall), fall, "ink", 1, "dot", **arrows),
+    ]
     for name in methods:
         color, dash, symbol = LOOK[next(iter(METHODS[name].places), None)]
-        said = dict(hover="%{text}", text=row(name), marker=dict(symbol=symbol, size=7))
+        said = dict(hover="%{text}", text=row(name, kind), marker=dict(symbol=symbol, size=7))
         data.append(path(METHODS[name].title, lengths, means[name].tolist(), color, 2, dash, **said))
     data += [
         leaders(ends, names, lengths[-1] * 1.02, beside * 0.985),
@@ -77,8 +80,8 @@ def _slopes(attention):
         xaxis=axis(*across, "characters of context; 64 in training", **ticks),
         yaxis=axis(BOTTOM, TOP, "loss, nats per character"),
     )
-    back = f" · {len(risen) - len(up)} are back" if cut else ""
-    return dict(data=data, layout=layout), {"up": f"{len(up)} of {len(methods)} rise by more than {limit}{back}"}
+    home = f" · {len(back)} are back" if back else ""
+    return dict(data=data, layout=layout), {"up": f"{len(up)} of {len(methods)} rise by more than {limit}{home}"}
 
 
 slopes = explorable(
@@ -89,7 +92,7 @@ slopes = explorable(
     "context, RoPE, ExpoSB, the learned table, the sinusoid and T5 climb steeply, FIRE, CoPE, NoPE, the sink and "
     "Inkling less, and the others run level. With attention cut to the 64 characters of training, RoPE, ExpoSB, T5, "
     "CoPE and Inkling run level too, NoPE and the sink rise less, the sinusoid and the learned table a little less, "
-    "FIRE as before; thin gray lines stay where they were. "
+    "FIRE as before; thin gray lines stay where they were, and arrows lead down from them. "
     "Colors and dashes tell where a method acts: bias green, rotate blue, embed orange and dashed, weigh purple. Point "
     "at a mark for its numbers.",
     readout="{up}",

@@ -47,7 +47,7 @@ def curve(objective: str, arm: str) -> np.ndarray:
 
 
 def _panels(values, form, x, ticks, bottom, top, title, said):
-    """Two panels of the same height, a line an arm; the five as their code ran leave a thin line where they were."""
+    """Two panels of the same height, a line an arm; the five as their code ran leave a dotted line where they were."""
     data, axes, moved = [], {}, []
     inks = [LOOK[arm][0] if arm in FIVE else "gray" for arm in ARMS]
     logs = "log" if values is scores else "linear"
@@ -61,12 +61,15 @@ def _panels(values, form, x, ticks, bottom, top, title, said):
             ran = {arm: values(objective, f"{arm}_ran").mean(0) for arm in FIVE}
             moved.append(max(abs(ran[arm][-1] - means[arm][-1]) for arm in FIVE))
             means |= ran
+        once = dict(panel=panel, opacity=0.8 if form == RAN else 0)
         data.append(
-            line(f"described, {words}", np.tile(np.append(x, math.nan), len(FIVE)), ghosts, "gray", 1, panel=panel)
+            line(f"described, {words}", np.tile(np.append(x, math.nan), len(FIVE)), ghosts, "gray", 1, "dot", **once)
         )
         for arm, color in zip(ARMS, inks):
             look = dict(marker=dict(size=1), panel=panel, hover=f"{NAMES[arm]}, {said}: %{{y:.2f}}")
-            look |= dict(zip(("dash", "width"), LOOK[arm][1:])) if arm in FIVE else dict(width=1.2)
+            look |= (
+                dict(zip(("dash", "width"), LOOK[arm][1:])) if arm in FIVE else dict(width=3 if arm == "nope" else 1.2)
+            )
             data.append(path(f"{arm}, {words}", x, means[arm], color, **look))
         ends = [mean[-1] for mean in means.values()]
         places = apart(ends, 0.2, bottom + 0.05)
@@ -113,8 +116,8 @@ curves = explorable(
     _curves,
     title="One model trains, its encoding is exchanged",
     alt="Two panels of training loss by step: at the left the models that predict the next character, at the right "
-    "those that fill in hidden ones. The report's five arms are colored, the four beside them gray, each with its name "
-    "at its end. A button puts the five as their code ran in the place of those described.",
+    "those that fill in hidden ones. The report's five arms are colored, the four beside them gray, NoPE's line heavy, "
+    "each with its name at its end. A button puts the five as their code ran in the place of those described.",
     readout="{most}",
     form=FORM,
 )
