@@ -10,7 +10,7 @@ ROOMS = {
     "kernels": (["posenc/kernels/*.py"], 2400),
     "lab": (["posenc/lab/**/*"], 8505),
     "package": (["posenc/**/*.py"], 6680),
-    "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16600),
+    "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16635),
     "benchmarks": (["benchmarks/*"], 3645),
     "book's tools": (["book/_ext/*", "book/_static/*", "book/_tools/*.py"], 4050),
     "results": (["results/**/*.json"], 15430),

@@ -13,7 +13,7 @@ MATCH, MATCH_LOGIT = 24, 6.0  # one key fits the query: its logit stands this fa
 FLOOR = 1e-6  # weights below this are not drawn
 LOW, EDGE = -17.0, -14.5  # the lower edge of the panel of biases, and where a line ends that would leave it
 TICKS = ["10⁻⁶", "10⁻⁴", "10⁻²", "1"]
-WEIGHTS = [-6.2, 1.6]  # the panel of weights, as powers of ten, with room for a name over a weight of one
+WEIGHTS = [-6.2, 3.0]  # the panel of weights, as powers of ten, with room for two names over a weight of one
 
 
 def content_logits():
@@ -70,9 +70,6 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     x = [beside[h][0] or -7 for h in named]  # beside what may be held at the end of a line
     y = [beside[h][1] - 1.2 * (beside[h][0] > 0) for h in named]
     places = ["middle left" if ends[h][0] == 0 else "bottom center" for h in named]
-    left, middle = query - near - 1, query - near / 2 + 0.5
-    words, place = ([left, 0.9], "middle left") if left > MATCH + 45 else ([middle, 0.95], "top center")
-    room = near > 40 and abs(middle - MATCH) > 40 or place == "middle left"
     weight, held = "weight 10<sup>%{y:.1f}</sup>", f"95% of the weight of equal logits: {near} keys"
     (at, low), penalty = ends[chosen], "key %{x:.0f}: bias %{y:.2f}"
     end = dict(text=[f"<b>{_slope(slope)}</b>  "], textposition="middle left", cliponaxis=False, showlegend=False)
@@ -80,8 +77,10 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     lost = query >= MATCH and content[MATCH] < FLOOR  # the star stays in sight, at the foot
     star = [MATCH] if query >= MATCH else [], [WEIGHTS[0]] if lost else _log10(content[MATCH : MATCH + 1])
     written, below = dict(mode="markers+text"), dict(showlegend=False, yaxis="y2")
-    fits = below | dict(text=[f"key {MATCH} fits" + ", far below" * lost], textposition="top center")
+    fits = below | dict(text=[f"key {MATCH} fits" + ", far below" * lost])
+    fits |= dict(textposition="top center" if query > 48 else "top left")
     fits |= dict(textfont=dict(size=13, color=COLORS["red"]), hover=f"key {MATCH}, which fits: {weight}")
+    high = dict(yaxis="y2", cliponaxis=False)
     stops = dict(symbol="line-ns-open", size=10, line=dict(width=2))
     data = [
         line("bias of every head", fan_x, fan_y, "gray", 1, "dot", showlegend=False),
@@ -93,12 +92,12 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         line("equal logits", seen, _log10(flat), "green", 3, "dash", yaxis="y2"),
         dots("with content", seen, _log10(content), "orange", 5, hover=f"key %{{x}}: {weight}", yaxis="y2"),
         dots(f"key {MATCH}", *star, "red", 14, "star", **fits) | written,
-        path("95% of the weight", [query - near + 1, query], [0.9, 0.9], "green", 2, hover=held, marker=stops, **below),
-        label("how many keys that are", *words, f"95% on {near}" if room else "", "green", place, yaxis="y2"),
+        path("95% of the weight", [query - near + 1, query], [1.6, 1.6], "green", 2, hover=held, marker=stops, **below),
+        label("how many keys that are", query, 2.0, f"95% on {near}\u2003", "green", "top left", **high),
     ]
     layout = dict(
-        height=470,
-        xaxis=axis(-29, KEYS + 2, "key position j", anchor="y2", tickvals=[0, 32, 64, 96, 127]),
+        height=500,
+        xaxis=axis(-38, KEYS + 2, "key position j", anchor="y2", tickvals=[0, 32, 64, 96, 127]),
         yaxis=axis(LOW, 1.5, "bias", domain=[0.54, 1]),
         yaxis2=axis(*WEIGHTS, "weight", domain=[0, 0.47], tickvals=[-6, -4, -2, 0], ticktext=TICKS),
     )

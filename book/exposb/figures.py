@@ -133,7 +133,7 @@ def _ladder(which, center, top):
     wave = f"{2 * math.pi / inv_freq(HEAD, dtype=torch.float64)[loudest].item():,.0f}"
     steps = torch.cat((pairs, gap), -1).flatten()
     each = dict(color=["blue", "orange", "gray"] * 8, symbol=["circle", "diamond", "circle"] * 8, size=8, opacity=1)
-    red = f"<b>red</b>: up to {part:.0%} of a score turns with m + n" if which == LANES else "nothing turns with m + n"
+    red = "<b>red</b>: turns with m + n" if which == LANES else "nothing turns with m + n"
     side = "right" if center < 3 else "left" if center > 12 else "center"
     data = [
         dots("lanes, unfiltered", lane, torch.ones(HEAD), "gray", 5, marker=dict(opacity=0.5)),

@@ -65,7 +65,7 @@ def _cut(attention):
         ]
         changes[name] = signed(change, 2) if attention == CUT else "?"
     ticks = dict(type="log", tickvals=[64, 128, 256, 512], tickangle=0)
-    across, (text, puzzle) = (math.log10(64) - 0.05, math.log10(512) + 0.5), (runs(name) for name in "AB")
+    across, (text, puzzle) = (math.log10(64) - 0.05, math.log10(512) + 0.75), (runs(name) for name in "AB")
     rows = dict(yaxis=dict(domain=[0.52, 1]), yaxis2=dict(domain=[0, 0.3]))
     layout = dict(
         height=400,

@@ -32,7 +32,7 @@ def online_update(m, l, acc, scores, values):
 def online_row(peak, size=3.0):
     """Seeded scores and values of the keys, [KEYS] each; the key at `peak` scores `size` and has a value of its own."""
     generator = torch.Generator().manual_seed(3)
-    noise = torch.randn(KEYS - 1, generator=generator, dtype=torch.float64)
+    noise = 1.5 * torch.randn(KEYS - 1, generator=generator, dtype=torch.float64)
     values = torch.rand(KEYS, generator=generator, dtype=torch.float64) * 2 - 1
     both = ((noise, torch.full((1,), size)), (values[1:], values[:1]))
     return [torch.cat([of[:peak], own, of[peak:]]) for of, own in both]
@@ -61,24 +61,24 @@ def _online_softmax(peak, size):
         line("maximum m", stairs, m[1:].repeat_interleave(2), "ink", 2, "dash"),
         label("its name", KEYS + 0.2, m[-1].item(), "m", "ink", "middle right"),
         held("the large score", peak, size, "orange"),
-        label("names", middle, [13.2] * 4, named, colors, "middle center", 12, panel=2),
+        label("names", middle, [9.2] * 4, named, colors, "middle center", 12, panel=2),
         bars("earlier blocks", middle, old, "blue", hover="left of earlier terms: %{y:.2f}", **below),
         bars("this block", middle, new, "orange", base=old, marker=dict(pattern=HATCHED), **below),
         line("before rescaling", across, frames, "purple", 2, "dot", panel=2),
-        label("factors", middle, torch.maximum(was, l[1:]), shrunk, "purple", halo=True, panel=2),
+        label("factors", middle, [-0.9] * len(shrunk), shrunk, "purple", "middle center", panel=2),
         level("the sum at once", l[-1].item(), -0.7, KEYS - 0.3, "green", 2, "dash", panel=2),
-        label("outputs", middle, [-1.6] * len(outputs), outputs, "ink", "middle center", panel=2),
+        label("outputs", middle, [-2] * len(outputs), outputs, "ink", "middle center", panel=2),
     ]
     blocks = dict(tickvals=middle, ticktext=[f"{a}–{a + BLOCK - 1}" for a in range(0, KEYS, BLOCK)], showgrid=False)
-    marks = dict(tickvals=[-1.6, 0, 5, 10], ticktext=["output", "0", "5", "10"])
+    marks = dict(tickvals=[-2, -0.9, 0, 2, 4, 6, 8], ticktext=["output", "r", *"02468"])
     layout = dict(
         height=460,
         showlegend=False,
         barmode="overlay",
         xaxis=axis(-0.7, KEYS + 1.4, anchor="y", showticklabels=False, showgrid=False, zeroline=False),
         xaxis2=axis(-0.7, KEYS + 1.4, "keys, block by block", anchor="y2", zeroline=False, **blocks),
-        yaxis=axis(-2.2, 4.4, "score s", domain=[0.62, 1], tickvals=[-2, 0, 2, 4]),
-        yaxis2=axis(-2.6, 14, "sum l", domain=[0, 0.58], showgrid=False, **marks),
+        yaxis=axis(-3.1, 4.4, "score s", domain=[0.66, 1], tickvals=[-2, 0, 2, 4]),
+        yaxis2=axis(-2.5, 9.8, "sum l", domain=[0, 0.63], showgrid=False, **marks),
     )
     said = {"m": m[-1].item(), "l": l[-1].item(), "output": outputs[-1], "whole": whole}
     return dict(data=data, layout=layout), said
@@ -90,8 +90,9 @@ online_softmax = explorable(
     alt="Above, the scores of twenty-four keys as bars, one of them large, and a dashed staircase over four blocks, "
     "the largest score so far. Below, the sum after each block: what is left of earlier terms, this block's terms "
     "hatched on top, and dotted the height of the earlier sum before. Where the staircase rises, it shrinks by a "
-    "factor. Under each column stands the output so far. Drag the large score to another block, or up and down: the "
-    "columns change, and the last always ends on the dashed level, the sum of the whole softmax.",
+    "factor. Under each column stand that factor and the output so far. Drag the large score to "
+    "another block, or up and down: the columns change, and the last always ends on the dashed level, the sum of the "
+    "whole softmax.",
     readout="at the end m {m:.2f}, l {l:.2f} · output {output} · whole softmax {whole}",
     handles={"the large score": ("peak", "size")},
     peak=slider(range(KEYS), label="large score at key", default=1),

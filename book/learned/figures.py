@@ -16,6 +16,7 @@ LENGTH, DIM = ROWS.shape[1:]
 LANE = 41  # the one that is drawn
 KEPT = "kept"
 CLASS = 1.5  # the class row stands apart, so that one sees where it goes
+NEAR, LOW, HIGH = 8, 0.15, 1.75  # what is magnified: rows up to this one, values between these two
 SHIFTS = RESULTS["shifts"]
 WINDOW, TARGETS = LENGTH // 2, LENGTH // 4  # characters whose ids are moved, and how many of them count
 
@@ -28,23 +29,35 @@ def _resizing(length, prefix, *, resize=learned.resize):
     at = [-1, *torch.linspace(start, length - 1, LENGTH, dtype=torch.float64).tolist()]
     spoiled = new < start - 1e-9
     count, reads = int(spoiled.sum()), "new row %{x}: %{y:.2f}"
-    words = f"✕ <b>{count} row{'s' * (count > 1)} spoiled</b>: mixed with it" if count else ""
+    words = f"✕ <b>{count} row{'s' * (count > 1)} spoiled</b>" if count else ""
+    few, end, inset = new < NEAR + 1, sum(place <= NEAR + 1 for place in at) + 1, dict(panel=2)
+    rings = dict(size=9, symbol="circle-open")
     data = [
-        path("old rows", at, old[:, LANE], "gray", 1, marker=dict(size=9, symbol="circle-open")),
+        path("old rows", at, old[:, LANE], "gray", 1, marker=rings),
         dots("new rows", new[~spoiled], lane[~spoiled], "blue", 6 if length <= 2 * LENGTH else 3.5, hover=reads),
         dots("spoiled", new[spoiled], lane[spoiled], "red", 10, "x", hover=reads),
         dots("class row", [-1], [CLASS], "red", 14, "star"),
-        label("class row, in words", 6, CLASS, "★ the class row", "red", "middle right"),
-        label("what is spoiled", 6, CLASS - 0.25, words, "red", "middle right"),
+        path("old rows, near", at[:end], old[:end, LANE], "gray", 1, marker=rings | dict(size=11), **inset),
+        dots("new rows, near", new[few & ~spoiled], lane[few & ~spoiled], "blue", 6, hover=reads, **inset),
+        dots("spoiled, near", new[spoiled], lane[spoiled], "red", 10, "x", hover=reads, **inset),
+        dots("class row, near", [-1], [CLASS], "red", 14, "star", **inset),
+        label("class row, in words", -0.2, CLASS, "the class row", "red", "middle right", **inset),
+        label("what is spoiled", 1.2, CLASS - 0.3, words, "red", "middle right", **inset),
+        label("old row 0, in words", start, old[1, LANE].item() - 0.1, "old row 0", "gray", "bottom right", **inset),
         label("old", 0, -0.85, "○ old rows", "gray", "middle right"),
         label("new", 50, -0.85, "● new rows", "blue", "middle right"),
         label("new length, in words", length - 1, -0.42, f"<b>{length} rows</b>", "ink", "bottom center"),
         held("end of the table", length - 1, lane[-1].item()),
     ]
-    layout = dict(height=420, showlegend=False, margin=dict(t=10))
+    frame = dict(type="rect", line=dict(color="gray", width=1))
+    around = frame | dict(x0=-3, x1=NEAR + 0.5, y0=LOW, y1=HIGH)
+    magnified = frame | dict(x0=-1.7, x1=NEAR + 0.5, y0=LOW, y1=HIGH, xref="x2", yref="y2")
+    layout = dict(height=460, showlegend=False, margin=dict(t=10), shapes=[around, magnified])
     layout |= dict(
+        xaxis2=axis(-1.7, NEAR + 0.5, domain=[0.4, 1], anchor="y2", tickvals=[0, 4, NEAR], zeroline=False),
+        yaxis2=axis(LOW, HIGH, domain=[0.63, 1], anchor="x2", visible=False),
         xaxis=axis(-5, 4.5 * LENGTH, "row of the new table", tickvals=[0, 32, 64, 96, 128], zeroline=False),
-        yaxis=axis(-1.05, 1.75, "value of one lane", tickvals=[-1, 0, 1]),
+        yaxis=axis(-1.05, 2.4, "value of one lane", tickvals=[-1, 0, 1]),
     )
     return dict(data=data, layout=layout), {"step": 1 / (at[-1] - at[-2]), "moved": abs(lane[0] - old[1, LANE]).item()}
 
@@ -53,12 +66,12 @@ resizing = explorable(
     _resizing,
     title="Resizing a trained table",
     alt="One lane of a trained table: open gray dots for its old rows, with a line through them; blue dots for the new "
-    "rows, which lie on that line. The ring at its end, the new length, can be dragged, and the line stretches with "
-    "it. A star is the class row, above; stretched with the rest, it pulls the new rows next to it (red crosses, "
-    "counted beside them) onto the line between itself and position 0.",
+    "rows, which lie on that line. The diamond at its end, the new length, can be dragged, and the line stretches with "
+    "it. A star is the class row, above; stretched with the rest, it pulls the new rows next to it (red crosses) "
+    "onto the line between itself and position 0. An inset at the upper right magnifies these rows and counts them.",
     readout="a step is {step:.2f} of an old one · row 0 moves {moved:.2f}",
     handles={"end of the table": "length"},
-    length=slider(range(LENGTH // 2, 4 * LENGTH + 1, 4), label="new length", default=4 * LENGTH),
+    length=slider(range(LENGTH // 2, 4 * LENGTH + 1, 4), label="new length", default=3 * LENGTH),
     prefix=slider((KEPT, "stretched"), label="class row", default="stretched"),
 )
 

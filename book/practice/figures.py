@@ -6,7 +6,7 @@ import math
 import torch
 
 from posenc.lab.experiments import load_results, mean_and_spread
-from posenc.lab.explore import DIVERGING, explorable, slider
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
 from posenc.lab.explore.parts import axis, bars, dots, heat, held, label, level, line, signed, upright
 from posenc.methods import METHODS
 
@@ -132,12 +132,16 @@ def _wrong_ids(which, off):
     top = max(max(added(method, kind, o)) for kind in (NEW, ALL) for method in methods for o in OFF)
     right, count = OLD[which], COUNT[which]
     start, bare = right - off if which == NEW else off, min(off, count) / 2
+    one = [mean_and_spread(added(method, which, 1))[0] for method in methods]
+    tick = dict(line=dict(width=3, color=COLORS["ink"]))
     free = right + count - bare if which == NEW else bare  # the middle of what the frame shows
     words, block = "%{x:.3f} nats added, mean of the seeds", dict(orientation="h", width=0.8, panel=2)
     frame = [right, right + count, right + count, right, right], [-0.4, -0.4, 0.4, 0.4, -0.4]
     data = [
         bars("mean", mean, list(range(len(methods))), "orange", hover=words, orientation="h"),
+        dots("off by one", one, list(range(len(methods))), "ink", 10, "line-ns", opacity=0.65, marker=tick),
         dots("each seed", *zip(*seeds), "ink", 6, "circle-open", hover="one seed: %{x:.3f} nats"),
+        label("what the ticks are", 0.04 * top, len(methods) - 1, "| if off by one", "gray", "middle right", 12),
         bars("old tokens", [right], [1], "blue", **block),
         bars("their ids", [count], [0], "orange", base=[start], marker=dict(pattern=dict(shape="/")), **block),
         line("right ids", *frame, "ink", 2, "dot", panel=2),
@@ -155,7 +159,7 @@ def _wrong_ids(which, off):
         xaxis2=axis(-2, 66, anchor="y2", tickvals=[0, 16, 32, 48, 64]),
         yaxis2=axis(-0.6, 1.6, domain=[0.86, 1], showgrid=False, zeroline=False, **rows),
     )
-    most = f"{METHODS[methods[mean.index(max(mean))]].title} {signed(max(mean), 2)}" if off else "nobody pays"
+    most = f"most: {METHODS[methods[mean.index(max(mean))]].title} {signed(max(mean), 2)}" if off else "nobody pays"
     return dict(data=data, layout=layout), {"most": most, "spared": sum(value < FREE for value in mean)}
 
 
@@ -164,10 +168,11 @@ wrong_ids = explorable(
     title="What do wrong ids cost?",
     alt="Above, a line of position ids: a block of cached tokens, and below it one of new tokens, with a dotted frame "
     "where it should stand. Drag its first id: the farther from the frame, the longer the bars below, one for each "
-    "method, with a ring for each seed: what is added to the loss of a trained model. Methods that read no position "
-    "have no bar; where all tokens are off together, relative methods have none either.",
+    "method, with a ring for each seed: what is added to the loss of a trained model; a tick stands where "
+    "ids off by one would end it. Methods that read no position have no bar; "
+    "where all tokens are off together, relative methods have none either.",
     handles={"first id": "off"},
-    readout="most: {most} · {spared:d} pay less than 0.05",
+    readout="{most} · {spared:d} pay less than 0.05",
     which=slider([NEW, ALL], label="ids off"),
     off=slider(OFF, label="off by, tokens", default=32, play=True),
 )

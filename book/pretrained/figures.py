@@ -29,6 +29,7 @@ def _losses(far, keys):
         words = near, 0.8, f"{older},\u2003<br>in one place\u2003"
     else:
         place, grip, words = [[near, twice], [0, 0]], (middle, 0), (middle, 0.2, older)
+    at = (0, -0.7) if close else (far / 2.1, -0.6)
     side = "middle left" if close and not few else "top center"
 
     def texts(kind, color, symbol):
@@ -43,7 +44,7 @@ def _losses(far, keys):
         line("reach", [0, far], [-0.5, -0.5], "ink", 2),
         held("farthest key", far, -0.5, "blue", "triangle-left"),
         held("grip of the older keys", *grip, "orange"),
-        label("how far", far / 2.1, -0.6, f"farthest {far:,} back", "ink", "bottom center", halo=True),
+        label("how far", *at, f"farthest {far:,} back", "ink", "bottom left" if close else "bottom center", halo=True),
         label("how many", *words, "orange", side, cliponaxis=False),
         bars("the mean", [row.mean()], [0], "purple", orientation="h", width=1, panel=2),
         label("its number", row.mean(), 0.55, f"{signed(row.mean(), 2)} nats", "purple",

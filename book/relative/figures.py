@@ -43,12 +43,12 @@ def _four_terms(start):
     maps, cells, edge = _maps(start), list(range(TOKENS)), [-0.5, TOKENS - 0.5]
     shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1, showscale=False)
     ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{start}", f"{start + TOKENS - 1}"])
-    bare, axes, words = dict(showgrid=False, zeroline=False, tickangle=0), {}, []
+    bare, axes, phone, words = dict(showgrid=False, zeroline=False, tickangle=0), {}, {}, []
     data = [
         bars("text", [TOKENS], [0], "sky", base=[start - 0.5], orientation="h", width=1, panel=7),
         held("its start", start, 0, "blue", panel=7),
     ]
-    for n, (name, reads) in enumerate([*MAPS.items(), (ABSOLUTE, "")]):  # three in a row
+    for n, (name, reads) in enumerate([*MAPS.items(), (ABSOLUTE, "")]):  # three in a row, on a phone two
         left, low, hover = 0.36 * (n % 3), 0.44 - 0.44 * (n // 3), f"query %{{y:d}}, key %{{x:d}}: {name} %{{z:.2f}}"
         data.append(heat(name, cells, cells, maps[n], hover=hover, panel=n + 1, **shades))
         tag = str(n + 1) if n else ""
@@ -56,9 +56,12 @@ def _four_terms(start):
         words.append(dict(corner, text=f"<b>{name}</b> {reads}", showarrow=False))
         axes[f"xaxis{tag}"] = dict(bare, **ticks, range=edge, domain=[left, left + 0.28], anchor=f"y{tag}")
         axes[f"yaxis{tag}"] = dict(bare, **ticks, range=edge[::-1], domain=[low, low + 0.34], anchor=f"x{tag}")
+        left, low, below = 0.06 + 0.52 * (n % 2), 0.58 - 0.29 * (n // 2), dict(showticklabels=n > 3, ticks="")
+        phone |= {f"xaxis{tag}": dict(below, domain=[left, left + 0.36]), f"yaxis{tag}": dict(domain=[low, low + 0.25])}
     axes["xaxis7"] = axis(-2, LAST + TOKENS + 1, anchor="y7", tickvals=list(range(0, 65, 16)))
     axes["yaxis7"] = axis(-1, 1, anchor="x7", domain=[0.92, 1], showticklabels=False, **bare)
     layout = dict(height=480, showlegend=False, margin=dict(l=36, r=4, t=6, b=24), annotations=words, **axes)
+    layout["meta"] = dict(phone=phone)
     moves = (maps - _maps(0)).abs().amax((1, 2)).tolist()
     said = {"first": start, "last": start + TOKENS - 1, "relative": moves[4], "absolute": moves[5]}
     return dict(data=data, layout=layout), said
@@ -122,7 +125,7 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         tape("even buckets", [step for step in steps if not step[0] % 2], COLORS["blue"], 1),
         tape("its bucket", taken, COLORS["orange"], 1.2),
         dots("the key on the tape", [-distance], [0.95], "ink", 12, "triangle-down", panel=2),
-        held("where all the rest share one", _doubling(-max_distance), steps[0][0], "blue"),
+        held("where all the rest share one", _doubling(steps[0][3]), steps[0][0], "blue"),
     ]
     marks = [0, 1, 4, 16, 64, 256]
     marks = [*(-n for n in marks[:0:-1]), *(marks if both else [0])]
@@ -158,11 +161,11 @@ bucket_staircase = explorable(
     _bucket_staircase,
     title="T5: which offsets share a number?",
     alt="Above, a tape of tiles from 300 keys before the query up to it, one tile a bucket: hair-thin tiles near the "
-    "query, then wider and wider ones, and beyond the maximal distance a single one. Below, the same as a "
+    "query, then wider and wider ones, and far from it a single one. Below, the same as a "
     "staircase, on an axis on which each doubling is as wide: near the query every distance has a step of its "
-    "own, farther out all steps are equally wide. Drag the diamond: the maximal distance, beyond which all share a "
-    "bucket, and every step stretches. Drag the dotted line: tile and step turn orange that hold the distances of its "
-    "bucket.",
+    "own, farther out all steps are equally wide. Drag the diamond, where the last step begins: the "
+    "maximal distance changes, and every step stretches. Drag the dotted line: tile and step turn orange that hold the "
+    "distances of its bucket.",
     readout="{back} · {ahead} · {holds}",
     handles={"the key": "distance", "the key on the tape": "distance", "where all the rest share one": "max_distance"},
     num_buckets=slider([8, 16, 32, 64], label="buckets", default=32),
@@ -177,6 +180,10 @@ WIDTHS = [KEYS + n / 8 for n in range(8, -1, -1)]  # tiles a row, from the padde
 TILES = [f"{letter}{d}" if d < KEYS else "0" for letter in "ABCD" for d in range(KEYS, -1, -1)]
 LOOKS = {"A": "blue", "B": "orange", "C": "green", "D": "purple"}
 FOLLOWED = TILES.index("C1")
+
+
+def _whole(width):
+    return f"{width:g}" if width == int(width) else "…"
 
 
 def _shift_trick(width):
@@ -213,7 +220,7 @@ def _shift_trick(width):
         meta=dict(phone=dict(xaxis=dict(domain=[0, 1]))),
     )
     said = "zeros in front" if padded else "first row dropped" if cut else "cut anew"
-    return dict(data=data, layout=layout), {"width": f"{width:g}", "said": said}
+    return dict(data=data, layout=layout), {"width": _whole(width), "said": said}
 
 
 shift_trick = explorable(
@@ -226,5 +233,5 @@ shift_trick = explorable(
     "each under its own key.",
     readout=f"{{width}} tiles a row · {TILES[FOLLOWED]}: number {FOLLOWED} in memory · {{said}}",
     handles={"right edge": "width"},
-    width=slider(WIDTHS, label="tiles a row", play=True),
+    width=slider(WIDTHS, label="tiles a row", format=_whole, play=True),
 )

@@ -53,7 +53,7 @@ def _aimed(count, target):
         line("the last of these pairs", away + target, cosines[:, count - 1], "orange", 1.5, "dot"),
         line("these pairs", away + target, score, "blue", 3, hover=share),
         held("where the key aims", target, 1, "blue"),
-        label("aimed", target, 1.1, f"aimed at {target}", "blue"),
+        label("aimed", target, 1.1, f"aimed at {target}", "blue", "top center" if target > 16 else "top right"),
         label("its name", REACH, 1.42, "dotted: the last pair alone", "orange", "middle left"),
         dots("pairs that stay out", places[count:], [STRIP] * (DIM // 2 - count), "gray", 6, "circle-open"),
         dots("pairs that take part", places[:count], [STRIP] * count, "blue", 7),
