@@ -53,15 +53,12 @@ def _slopes(attention):
     level = statistics.fmean(means[name][-1] for name in methods if name not in risen)
     ends = [*(means[name][-1] for name in up), level]
     names, beside = apart(ends, GAP, BOTTOM + 0.35 * bool(back)), lengths[-1] * 1.14
-    home = [f"↓ {short(name)}" for name in back]
-    written = [*map(short, up), "<br>".join([*home, f"{len(methods) - len(risen)} others"])]
-    before = [loss for name in risen for loss in (*whole[name], math.nan)]
-    fall = [end for name in back for end in (whole[name][-1], level + 0.12, math.nan)]
-    arrows = dict(marker=dict(size=[0, 9, 0] * len(back), symbol="triangle-down"))
-    data = [
-        line("before the cut", [*lengths, math.nan] * len(risen), before, "gray", 1, opacity=0.5 if back else 0),
-        path("what comes back", [lengths[-1]] * len(fall), fall, "ink", 1, "dot", **arrows),
+    written = [
+        *map(short, up),
+        "<br>".join([*(f"↓ {short(name)}" for name in back), f"{len(methods) - len(risen)} others"]),
     ]
+    before = [loss for name in risen for loss in (*whole[name], math.nan)]
+    data = [line("before the cut", [*lengths, math.nan] * len(risen), before, "gray", 1, opacity=0.5 if back else 0)]
     for name in methods:
         color, dash, symbol = LOOK[next(iter(METHODS[name].places), None)]
         said = dict(hover="%{text}", text=row(name, kind), marker=dict(symbol=symbol, size=7))
@@ -92,7 +89,7 @@ slopes = explorable(
     "context, RoPE, ExpoSB, the learned table, the sinusoid and T5 climb steeply, FIRE, CoPE, NoPE, the sink and "
     "Inkling less, and the others run level. With attention cut to the 64 characters of training, RoPE, ExpoSB, T5, "
     "CoPE and Inkling run level too, NoPE and the sink rise less, the sinusoid and the learned table a little less, "
-    "FIRE as before; thin gray lines stay where they were, and arrows lead down from them. "
+    "FIRE as before; thin gray lines stay where they were. "
     "Colors and dashes tell where a method acts: bias green, rotate blue, embed orange and dashed, weigh purple. Point "
     "at a mark for its numbers.",
     readout="{up}",

@@ -97,7 +97,11 @@ def _panels(values, form, x, ticks, bottom, top, title, said):
     phone = dict(xaxis=dict(domain=[0, 1], showticklabels=False, title=dict(text="")), xaxis2=dict(domain=[0, 1]))
     phone |= dict(yaxis=dict(domain=[0.53, 1]), yaxis2=dict(domain=[0, 0.47], showticklabels=True))
     layout = dict(height=440, showlegend=False, margin=dict(t=24), meta=dict(phone=phone), **axes)
-    most = f"the ends move by up to {moved[0]:.2f} and {moved[1]:.2f} nats" if moved else "each with its own best rates"
+    most = (
+        f"the ends move by up to {moved[0]:.2f} and {moved[1]:.2f} nats"
+        if moved
+        else "every arm at rates chosen for it"
+    )
     return dict(data=data, layout=layout), {"most": most}
 
 
