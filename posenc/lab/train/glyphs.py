@@ -22,7 +22,7 @@ from tqdm import tqdm
 from posenc.embed.sinusoidal import table
 from posenc.encoding import Encoding
 from posenc.errors import check_choice, check_int, check_number
-from posenc.lab.train.settings import Settings
+from posenc.lab.train.settings import Settings, in_few_steps
 from posenc.lab.train.tiny import Block
 from posenc.lab.train.trainer import adam, descend
 from posenc.layer import embed_input
@@ -266,7 +266,7 @@ def train_pictures(
         check_choice("arm", arm, ARMS)
     check_int("seed", seed, minimum=0)
     check_number("perturb", perturb, minimum=0)
-    settings = STUDY[task] if settings is None else settings
+    settings = in_few_steps(STUDY[task] if settings is None else settings)
     make = ARMS.get(arm, arm) if isinstance(arm, str) else arm
     heads = settings.dim // settings.num_heads, settings.num_heads
     with torch.random.fork_rng(devices=[]):

@@ -25,7 +25,7 @@ from posenc.errors import UnsupportedError, check_choice, check_number
 from posenc.lab.train.checkpoints import describe, read_checkpoint, write_checkpoint
 from posenc.lab.train.curve import LiveCurve
 from posenc.lab.train.measures import check_windows
-from posenc.lab.train.settings import Settings, settings_for
+from posenc.lab.train.settings import Settings, in_few_steps, settings_for
 from posenc.lab.train.tasks import IGNORE, TASKS, Task, load_corpus
 from posenc.lab.train.tiny import Model, build, own_parameters, pick_device, precision
 from posenc.layer import SelfAttention
@@ -49,7 +49,8 @@ def train(
 
     Arguments:
         method: a name in `posenc.METHODS`, or make_encoding(layer) -> Encoding.
-        preset: "nano", "lab", "study" or "original"; `changes` are fields of `Settings`, such as steps=400.
+        preset: "nano", "lab", "study" or "original"; `changes` are fields of `Settings`, such as steps=400. There are
+            at most POSENC_STEPS steps, where the environment has it.
         seed: of the initial weights and of the batches. Two methods with one seed start from the same weights (but
             for parameters of their own) and read the same batches.
         task: a name in `posenc.lab.train.tasks.TASKS`: "text" predicts the next character.
@@ -64,7 +65,7 @@ def train(
     Errors: TypeError or ValueError naming the argument, OSError for a checkpoint that can't be written: all before
         the first step. FloatingPointError where the loss is no finite number any more.
     """
-    settings, shown = settings_for(preset, task, **changes), {"live": live, "progress": progress}
+    settings, shown = in_few_steps(settings_for(preset, task, **changes)), {"live": live, "progress": progress}
     return train_with(method, settings, seed, task, device=device, checkpoint=checkpoint, options=options, **shown)
 
 
