@@ -128,7 +128,7 @@ def write_json(path: Path, value: dict) -> None:
 
 
 def rows(value, start: str = "\n") -> str:
-    """JSON, a row a line: a list or dict that fits into `WIDTH`, and any list of numbers, stands on one."""
+    """JSON, a row a line: what fits into `WIDTH`, any list of numbers, and brackets with what is alone in them."""
     text, deeper = json.dumps(value, ensure_ascii=False), start + " "
     if len(text) <= WIDTH or not isinstance(value, (dict, list)):
         return text
@@ -138,6 +138,8 @@ def rows(value, start: str = "\n") -> str:
         parts = [rows(item, deeper) for item in value]
     else:
         return text
+    if len(parts) == 1:
+        return text[0] + parts[0] + text[-1]
     return text[0] + deeper + f",{deeper}".join(parts) + start + text[-1]
 
 
