@@ -57,6 +57,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     seen = torch.arange(query + 1)
     row = bias(seen[-1:], seen, m)[:, 0]  # of every head on the keys up to the query, [H, query + 1]
     flat = torch.softmax(row[chosen], -1)
+    first = int((flat < FLOOR).sum())  # the first key of which the straight line is drawn
     content = torch.softmax(content_logits()[: query + 1] + row[chosen], -1)
     slope = m[chosen].item()
     near = min(1 + math.floor(math.log(20) / slope), query + 1)
@@ -75,7 +76,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     end = dict(text=[f"<b>{_slope(slope)}</b>  "], textposition="middle left", cliponaxis=False, showlegend=False)
     end |= dict(textfont=dict(size=12, color=COLORS["green"]), hover=f"head {chosen + 1}: slope {slope:.4f}")
     lost = query >= MATCH and content[MATCH] < FLOOR  # the star stays in sight, at the foot
-    star = [MATCH] if query >= MATCH else [], [WEIGHTS[0]] if lost else _log10(content[MATCH : MATCH + 1])
+    star = [MATCH] if query >= MATCH else [], [WEIGHTS[0] + 0.6] if lost else _log10(content[MATCH : MATCH + 1])
     written, below = dict(mode="markers+text"), dict(showlegend=False, yaxis="y2")
     fits = below | dict(text=[f"key {MATCH} fits" + ", far below" * lost])
     fits |= dict(textposition="top center" if query > 48 else "top left")
@@ -89,7 +90,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         dots("end of this head's line", [at], [low], "green", 12, **end) | written,
         upright("query", query, LOW, 1),
         upright("query, below", query, *WEIGHTS, yaxis="y2"),
-        line("equal logits", seen, _log10(flat), "green", 3, "dash", yaxis="y2"),
+        line("equal logits", [first, query], _log10(flat[[first, query]]), "green", 3, "dash", yaxis="y2"),
         dots("with content", seen, _log10(content), "orange", 5, hover=f"key %{{x}}: {weight}", yaxis="y2"),
         dots(f"key {MATCH}", *star, "red", 14, "star", **fits) | written,
         path("95% of the weight", [query - near + 1, query], [1.6, 1.6], "green", 2, hover=held, marker=stops, **below),
@@ -101,12 +102,8 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
         yaxis=axis(LOW, 1.5, "bias", domain=[0.54, 1]),
         yaxis2=axis(*WEIGHTS, "weight", domain=[0, 0.47], tickvals=[-6, -4, -2, 0], ticktext=TICKS),
     )
-    readouts = {
-        "slope": slope,
-        "half": math.log(2) / slope,
-        "match": "hidden" if query < MATCH else f"{content[MATCH]:.4f}" if content[MATCH] > 1e-4 else "below 0.0001",
-    }
-    return dict(data=data, layout=layout), readouts
+    match = "hidden" if query < MATCH else f"{content[MATCH]:.4f}" if content[MATCH] > 1e-4 else "below 0.0001"
+    return dict(data=data, layout=layout), {"slope": slope, "half": math.log(2) / slope, "match": match}
 
 
 decay = explorable(
@@ -121,5 +118,5 @@ decay = explorable(
     handles={"end of this head's line": "head", "query": "query", "query, below": "query"},
     heads=slider([2, 4, 8, 12, 16], label="heads H", default=8),
     head=slider(range(1, 17), label="head h", default=4, at_most="heads"),
-    query=slider(range(7, KEYS, 8), label="query position i", default=127),
+    query=slider(range(7, KEYS, 5), label="query position i", default=127),
 )

@@ -91,8 +91,9 @@ def _axis(name, color, dash, degrees):
     """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
     pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
     x, y, _ = _flat(torch.cat((-1.35 * pole, -pole, torch.full((1, 3), math.nan), pole, 1.35 * pole)))
+    side = "right" if name == "rows" else "left" if degrees < 60 else "center"
     marker = dict(size=[1, 1, 1, 1, 9], opacity=[0, 0, 0, 0, 1], color=color)
-    words = dict(text=["", "", "", "", name], textposition="top right" if name == "rows" else "top left")
+    words = dict(text=["", "", "", "", name], textposition=f"top {side}")
     look = dict(textfont=dict(color=COLORS[color], size=13), cliponaxis=False, showlegend=False)
     trace = path(f"axis of the {name}", x, y, color, 3, dash, marker=marker, **words, **look)
     return trace | dict(mode="lines+markers+text")
@@ -124,12 +125,11 @@ def _commute(degrees, rows, columns, shift):
         yaxis2=axis(-0.7, 1.08, "score", anchor="x2", tickvals=[-0.5, 0, 0.5, 1]),
         meta=dict(
             phone=dict(
-                xaxis=axis(-1.5, 2.4, domain=[0, 1]),
-                yaxis=axis(-0.15, 1.42, domain=[0.5, 1]),
-                xaxis2=dict(domain=[0, 1]),
-                yaxis2=dict(domain=[0, 0.46]),
-                legend=dict(orientation="v", x=1, xanchor="right", y=1, yanchor="top"),
-                margin=dict(t=10),
+                xaxis=axis(-1.4, 1.1, domain=[0, 1]),
+                yaxis=axis(-0.12, 1.42, domain=[0.4, 1]),
+                xaxis2=dict(domain=[0, 1], title=dict(text="score, by rows both moved", standoff=4)),
+                yaxis2=dict(domain=[0, 0.38], title=dict(text=""), ticklabelposition="inside top"),
+                margin=dict(t=30, l=8, r=8, b=36),
             )
         ),
     )

@@ -18,31 +18,29 @@ def name_of(head):
     return f"layer {head['layer'] + 1}, head {head['head'] + 1}"
 
 
-def two_gates(text, sums, gates, letter, space, places, **layout):
+def two_gates(text, sums, gates, letter, space, places, floor, rows=2, across=(0.7, 1), **layout):
     r"""A trained head's staircase, `sums` of its gates over the text, and that of two gates to pull, each letter's and
-    each space's, on the axes x2 and y2. The words stand below; `places` are those of the names of the staircases."""
+    each space's, on x2 and y2, which ends at the floor. The words stand below in rows; `places` are the names'."""
     words, keys = list(re.finditer(r"\S+|\n\n", text)), list(range(len(text)))
     mine = sums(torch.tensor([space if c.isspace() else letter for c in text], dtype=torch.float64))
     head, third = sums(torch.tensor(gates, dtype=torch.float64)), len(text) // 3
     said = {"mine": mine[0].item(), "head": head[0].item(), "apart": (mine - head).abs().mean().item()}
-    low, high = layout["yaxis"]["range"]
-    mine = mine.where(mine > low + 0.09 * (high - low), math.nan)
+    mine = mine.where(mine > floor, math.nan)
     start, grip = int(mine.isnan().sum()), dict(color="blue", panel=2)
     data = [
         line("trained head", keys, head, "orange", 5, line=dict(shape="hvh"), opacity=0.6),
         line("two gates", keys, mine, "blue", 2.5, line=dict(shape="hvh")),
         label("its name", third, head[third].item(), "trained head", "orange", places[0], halo=True),
-        label("their name", start, mine[start].item(), "two gates", "blue", places[1], halo=True),
+        label("their name", start + 1, mine[start].item(), "two gates", "blue", places[1], halo=True),
         bars("gates", [0, 1], [letter, space], width=0.6, opacity=0.35, **grip),
         held("gate of each letter", 0, letter, **grip),
         held("gate of each space", 1, space, **grip),
     ]
     strip = dict(type="rect", yref="paper", y0=0, y1=0.03, fillcolor="rgba(128, 128, 128, 0.5)", line=dict(width=0))
     ticks = dict(tickvals=[(w.start() + w.end() - 1) / 2 for w in words], tickangle=0, showgrid=False)
-    ticks |= dict(ticktext=[n % 2 * "<br>" + w.group().replace("\n\n", "¶") for n, w in enumerate(words)])
-    kinds = dict(domain=[0.7, 1], anchor="y2", tickvals=[0, 1], ticktext=["letter", "space"])
+    ticks |= dict(ticktext=[n % rows * "<br>" + w.group().replace("\n\n", "¶") for n, w in enumerate(words)])
+    kinds = dict(domain=list(across), anchor="y2", tickvals=[0, 1], ticktext=["letter", "space"])
     layout |= dict(
-        height=420,
         showlegend=False,
         shapes=[strip | dict(x0=w.start() - 0.5, x1=w.end() - 0.5) for w in words if w.group() != "\n\n"],
         xaxis=axis(-1, len(text), **ticks),
@@ -59,6 +57,8 @@ def _trained(letter, space):
         letter,
         space,
         ("bottom left", "top right"),
+        floor=-1,
+        height=420,
         yaxis=axis(-7, 68, "position p", showgrid=False),
         yaxis2=axis(-0.12, 1.1, "gate", domain=[0.5, 1], anchor="x2", tickvals=[0, 0.5, 1]),
     )

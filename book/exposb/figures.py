@@ -82,11 +82,8 @@ def _fading(form, level, rate, floor, *, fade=fade):
         yaxis=axis(-6.2, 6.2, "logit", domain=[0.46, 1], tickvals=[-5, 0, 5]),
         yaxis2=axis(-4.2, 4.2, "weight, times", domain=[0, 0.42], showgrid=False, **quarters),
     )
-    return dict(data=data, layout=layout), {
-        "faded": faded[:NEAR].sum().item() / faded.sum().item(),
-        "plain": plain[:NEAR].sum().item(),
-        "sum": faded.sum().item(),
-    }
+    near, whole = faded[:NEAR].sum().item(), faded.sum().item()
+    return dict(data=data, layout=layout), dict(faded=near / whole, plain=plain[:NEAR].sum().item(), sum=whole)
 
 
 fading = explorable(
@@ -111,6 +108,7 @@ fading = explorable(
 
 LANES, PAIRS = "lane by lane", "pair by pair"
 HEAD, FLAT = 16, 0.8  # lanes, and the factor far from the bump
+CENTERS = [n / 4 for n in range(16)] + [n / 2 for n in range(8, 16)] + list(range(8, HEAD))  # the first in the middle
 
 
 def bump(lane, center=HEAD / 4, top=1.2):
@@ -168,6 +166,6 @@ ladder = explorable(
     readout="loudest pair turns in {wave} tokens · turns with m + n: up to {part:.1%}",
     handles={"top of the bump": ("center", "top")},
     which=slider([LANES, PAIRS], label="filter"),
-    center=slider([n / 2 for n in range(2 * HEAD - 1)], label="bump at lane", default=HEAD / 4),
+    center=slider(CENTERS, label="bump moved by", default=HEAD / 4, format=lambda c: signed(c - HEAD / 4, 2)),
     top=slider([n / 10 for n in range(9, 15)], label="its height", default=1.2),
 )

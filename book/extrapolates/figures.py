@@ -60,8 +60,8 @@ def _cut(attention):
         data += [
             path(name, r.lengths, whole, color, 6, hover=f"{told}, whole: %{{y:.3f}}", panel=panel, **heavy),
             path(f"{name}, cut", r.lengths, cut, "orange", 2.5, "dash", marker=ring, panel=panel),
-            label(f"name of {name}", 550, whole[-1], f"<b>{name}</b> {word}", color, "top right", panel=panel),
-            label(f"name of {name}, cut", 550, np.nan_to_num(cut[-1]), beside, "orange", "bottom right", panel=panel),
+            label(f"name of {name}", 620, whole[-1], f"<b>{name}</b> {word}", color, "top right", panel=panel),
+            label(f"name of {name}, cut", 620, np.nan_to_num(cut[-1]), beside, "orange", "middle right", panel=panel),
         ]
         changes[name] = signed(change, 2) if attention == CUT else "?"
     ticks = dict(type="log", tickvals=[64, 128, 256, 512], tickangle=0)

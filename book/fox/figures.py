@@ -16,23 +16,21 @@ def _trained(letter, space):
     mean = {kind: torch.tensor(of_heads) for kind, of_heads in results["arms"]["fox"]["heads"][0].items()}
     most = (mean["letter"] - mean["space"]).argmax()  # the head whose doors differ most
     gates = torch.tensor(results["passage_gates"], dtype=torch.float64).flatten(0, 1)[most].exp()
-    picture, said = two_gates(
+    return two_gates(
         results["passage"][shown],
         lambda gates: decay(gates.log(), 1)[0],
         gates[shown].tolist(),
         letter,
         space,
-        ("top left", "bottom right"),
-        yaxis=axis(-120, 4, "D, logits", domain=[0, 0.58], tickvals=[-100, -50, 0], showgrid=False),
-        yaxis2=axis(-4.2, 0.2, "gate", domain=[0.67, 1], anchor="x2", type="log", dtick=1),
+        ("top left", "bottom right" if letter > 0.003 else "bottom left"),
+        floor=-109,  # with room for a name under the staircase
+        rows=3,
+        across=(0, 0.45),  # above the staircases, which can't rise over 0
+        height=500,
+        margin=dict(t=20),
+        yaxis=axis(-130, 4, "D, logits", domain=[0, 0.58], tickvals=[-100, -50, 0], showgrid=False),
+        yaxis2=axis(-4.9, 0.2, "gate", domain=[0.67, 1], anchor="x2", type="log", dtick=1),
     )
-    picture["layout"] |= dict(height=500, margin=dict(t=20))
-    picture["layout"]["yaxis"]["range"] = [-130, 4]  # with room for a name under the staircase
-    picture["data"][3]["x"][0] += 2  # beside the axis
-    picture["layout"]["xaxis2"]["domain"] = [0, 0.45]  # above the staircases, which can't rise over 0
-    words = picture["layout"]["xaxis"]
-    words["ticktext"] = [n % 3 * "<br>" + word.removeprefix("<br>") for n, word in enumerate(words["ticktext"])]
-    return picture, said
 
 
 trained = explorable(
@@ -45,6 +43,6 @@ trained = explorable(
     "open it lies on the head's.",
     readout="two gates leave the oldest {mine:.0f} · the head {head:.0f} · {apart:.1f} logits apart on average",
     handles={"gate of each letter": "letter", "gate of each space": "space"},
-    letter=slider(LEVELS[12:], label="letter", default=0.2),
+    letter=slider(LEVELS, label="letter", default=0.2),
     space=slider(LEVELS, label="space", default=0.2),
 )

@@ -53,15 +53,15 @@ def _online_softmax(peak, size):
     shrunk = ["", *(f"× {x:.2f}" for x in r[1:].tolist())]
     outputs = [number(x) for x in (acc / l)[1:].tolist()]
     whole = number((torch.softmax(scores, -1) @ values).item())
-    named = ["- - whole", "·· before", "old × r", "this block"]
-    colors = ["green", "purple", "blue", "orange"]
+    named = ["·· earlier sum", "■ earlier sum × r", "▨ this block", "- - whole sum"]
+    colors = ["purple", "blue", "orange", "green"]
     below = dict(width=4, panel=2)
     data = [
         bars("scores", list(range(KEYS)), scores, "sky", width=0.84, hover="key %{x}: score %{y:.2f}"),
         line("maximum m", stairs, m[1:].repeat_interleave(2), "ink", 2, "dash"),
         label("its name", KEYS + 0.2, m[-1].item(), "m", "ink", "middle right"),
         held("the large score", peak, size, "orange"),
-        label("names", middle, [9.2] * 4, named, colors, "middle center", 12, panel=2),
+        label("names", [0, 0, 13, 13], [10.2, 9] * 2, named, colors, "middle right", 12, panel=2),
         bars("earlier blocks", middle, old, "blue", hover="left of earlier terms: %{y:.2f}", **below),
         bars("this block", middle, new, "orange", base=old, marker=dict(pattern=HATCHED), **below),
         line("before rescaling", across, frames, "purple", 2, "dot", panel=2),
@@ -78,7 +78,7 @@ def _online_softmax(peak, size):
         xaxis=axis(-0.7, KEYS + 1.4, anchor="y", showticklabels=False, showgrid=False, zeroline=False),
         xaxis2=axis(-0.7, KEYS + 1.4, "keys, block by block", anchor="y2", zeroline=False, **blocks),
         yaxis=axis(-3.1, 4.4, "score s", domain=[0.66, 1], tickvals=[-2, 0, 2, 4]),
-        yaxis2=axis(-2.5, 9.8, "sum l", domain=[0, 0.63], showgrid=False, **marks),
+        yaxis2=axis(-2.5, 10.8, "sum l", domain=[0, 0.64], showgrid=False, **marks),
     )
     said = {"m": m[-1].item(), "l": l[-1].item(), "output": outputs[-1], "whole": whole}
     return dict(data=data, layout=layout), said

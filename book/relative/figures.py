@@ -41,24 +41,28 @@ def _maps(start):
 
 def _four_terms(start):
     maps, cells, edge = _maps(start), list(range(TOKENS)), [-0.5, TOKENS - 0.5]
-    shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1, showscale=False)
-    ticks = dict(tickvals=[0, TOKENS - 1], ticktext=[f"{start}", f"{start + TOKENS - 1}"])
+    scale = dict(x=0.96, y=0.39, len=0.8, thickness=8, xpad=0, tickvals=[-4, 0, 4])
+    shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1, colorbar=scale)
+    first, last = [f"key {start}", f"{start}"], f"{start + TOKENS - 1}"
+    across, down = (dict(tickvals=[0, TOKENS - 1], ticktext=[words, last]) for words in first)
     bare, axes, phone, words = dict(showgrid=False, zeroline=False, tickangle=0), {}, {}, []
     data = [
         bars("text", [TOKENS], [0], "sky", base=[start - 0.5], orientation="h", width=1, panel=7),
         held("its start", start, 0, "blue", panel=7),
     ]
     for n, (name, reads) in enumerate([*MAPS.items(), (ABSOLUTE, "")]):  # three in a row, on a phone two
-        left, low, hover = 0.36 * (n % 3), 0.44 - 0.44 * (n // 3), f"query %{{y:d}}, key %{{x:d}}: {name} %{{z:.2f}}"
-        data.append(heat(name, cells, cells, maps[n], hover=hover, panel=n + 1, **shades))
+        left, low, hover = 0.335 * (n % 3), 0.44 - 0.44 * (n // 3), f"query %{{y:d}}, key %{{x:d}}: {name} %{{z:.2f}}"
+        data.append(heat(name, cells, cells, maps[n], hover=hover, panel=n + 1, showscale=not n, **shades))
         tag = str(n + 1) if n else ""
         corner = dict(xref=f"x{tag} domain", yref=f"y{tag} domain", x=0, y=1, xanchor="left", yanchor="bottom")
         words.append(dict(corner, text=f"<b>{name}</b> {reads}", showarrow=False))
-        axes[f"xaxis{tag}"] = dict(bare, **ticks, range=edge, domain=[left, left + 0.28], anchor=f"y{tag}")
-        axes[f"yaxis{tag}"] = dict(bare, **ticks, range=edge[::-1], domain=[low, low + 0.34], anchor=f"x{tag}")
-        left, low, below = 0.06 + 0.52 * (n % 2), 0.58 - 0.29 * (n // 2), dict(showticklabels=n > 3, ticks="")
+        axes[f"xaxis{tag}"] = dict(bare, **across, range=edge, domain=[left, left + 0.28], anchor=f"y{tag}")
+        axes[f"yaxis{tag}"] = dict(bare, **down, range=edge[::-1], domain=[low, low + 0.34], anchor=f"x{tag}")
+        left, low, below = 0.02 + 0.5 * (n % 2), 0.58 - 0.29 * (n // 2), dict(showticklabels=n > 3, ticks="")
         phone |= {f"xaxis{tag}": dict(below, domain=[left, left + 0.36]), f"yaxis{tag}": dict(domain=[low, low + 0.25])}
-    axes["xaxis7"] = axis(-2, LAST + TOKENS + 1, anchor="y7", tickvals=list(range(0, 65, 16)))
+    axes["yaxis"]["title"] = dict(text="query", standoff=2)
+    places = dict(tickvals=list(range(0, 65, 16)), ticktext=["position 0", "16", "32", "48", "64"])
+    axes["xaxis7"] = axis(-2, LAST + TOKENS + 1, anchor="y7", **places)
     axes["yaxis7"] = axis(-1, 1, anchor="x7", domain=[0.92, 1], showticklabels=False, **bare)
     layout = dict(height=480, showlegend=False, margin=dict(l=36, r=4, t=6, b=24), annotations=words, **axes)
     layout["meta"] = dict(phone=phone)
@@ -93,57 +97,53 @@ def _doubling(x):
 
 
 def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=bucket):
-    both = direction == BOTH
-    relative = torch.arange(-REACH, (REACH if both else 0) + 1)
-    rows = bucket(relative, num_buckets, max_distance, both).tolist()
-    starts = [0, *(n for n in range(1, len(rows)) if rows[n] != rows[n - 1]), len(rows)]
-    steps = [  # a bucket, its offsets and where it begins and ends
-        (rows[a], range(a - REACH, b - REACH), max(a - REACH - 0.5, -REACH), min(b - REACH - 0.5, relative[-1].item()))
-        for a, b in zip(starts, starts[1:])
-    ]
+    both, end = direction == BOTH, _doubling(REACH)
+
+    def cut(both):  # the steps: a bucket, its offsets and where it begins and ends
+        relative = torch.arange(-REACH, (REACH if both else 0) + 1)
+        rows = bucket(relative, num_buckets, max_distance, both).tolist()
+        starts = [0, *(n for n in range(1, len(rows)) if rows[n] != rows[n - 1]), len(rows)]
+        edges = [-REACH, *(n - REACH - 0.5 for n in starts[1:-1]), relative[-1].item()]
+        return [(rows[a], range(a - REACH, b - REACH), *of) for a, b, *of in zip(starts, starts[1:], edges, edges[1:])]
+
+    steps = cut(both)
     taken = [step for step in steps if -distance in step[1] or (both and distance in step[1])]
     own = next(step for step in taken if -distance in step[1])
 
-    def stairs(steps):
-        ends = [[(_doubling(a), n), (_doubling(b), n)] for n, _, a, b in steps]
-        return [x for pair in ends for x, _ in pair], [y for pair in ends for _, y in pair]
+    def stairs(steps, *gap):
+        points = [p for n, _, a, b in steps for p in ((_doubling(a), n), (_doubling(b), n), *gap)]
+        return [x for x, _ in points], [y for _, y in points]
 
     def tape(name, steps, color, tall):  # without a line plotly widens thin tiles
         look = dict(marker=dict(line=dict(width=0.02, color=color)), panel=2, orientation="h", width=tall)
-        return bars(
-            name, [b - a for *_, a, b in steps], [0] * len(steps), color, base=[a for *_, a, _ in steps], **look
-        )
+        wide, base = [b - a for *_, a, b in steps], [a for *_, a, _ in steps]
+        return bars(name, wide, [0] * len(steps), color, base=base, **look)
 
-    own_x, own_y = stairs(taken)
-    if len(taken) > 1:
-        own_x, own_y = [*own_x[:2], None, *own_x[2:]], [*own_y[:2], None, *own_y[2:]]
     data = [
+        line("causal, to compare", *stairs(cut(False) if both else []), "gray", 2, "2px,2px"),
         line("bucket of each offset", *stairs(steps), "blue", 2.5),
-        line("offsets that share its bucket", own_x, own_y, "orange", 8),
+        line("offsets that share its bucket", *stairs(taken, (math.nan, math.nan)), "orange", 8),
         upright("the key", _doubling(-distance), -0.5, num_buckets - 0.5, "ink", 1.5, "dot"),
         tape("odd buckets", [step for step in steps if step[0] % 2], PALE, 0.9),
         tape("even buckets", [step for step in steps if not step[0] % 2], COLORS["blue"], 1),
         tape("its bucket", taken, COLORS["orange"], 1.2),
-        dots("the key on the tape", [-distance], [0.95], "ink", 12, "triangle-down", panel=2),
+        dots("the key on the tape", [-distance], [0.95], "ink", 12, "triangle-down", panel=2, cliponaxis=False),
         held("where all the rest share one", _doubling(steps[0][3]), steps[0][0], "blue"),
+        label("its name", -end, 0.66 * num_buckets, "causal" if both else "", "gray", "middle right", halo=True),
     ]
-    marks = [0, 1, 4, 16, 64, 256]
-    marks = [*(-n for n in marks[:0:-1]), *(marks if both else [0])]
+    marks = [-256, -64, -16, -4, *([0, 4, 16, 64, 256] if both else [-1, 0])]
     far = [-300, -200, -100, 0, 100, 200, 300] if both else [-300, -250, -200, -150, -100, -50, 0]
-    end, right = _doubling(REACH), 1 if both else 0.04
+    right = 1 if both else 0.04
     doublings = dict(tickvals=[_doubling(n) for n in marks], ticktext=[signed(n) for n in marks], anchor="y")
     evenly = dict(tickvals=far, ticktext=[signed(n) for n in far], anchor="y2")
     below = dict(text="key − query, one tile a bucket", standoff=4)
-    layout = dict(
-        height=460,
-        barmode="overlay",
-        showlegend=False,
-        margin=dict(t=10),
+    layout = dict(height=460, barmode="overlay", showlegend=False, margin=dict(t=10))
+    layout |= dict(
         xaxis=axis(-1.02 * end, right * 1.02 * end, "key − query, each doubling as wide", **doublings),
-        yaxis=axis(-0.04 * num_buckets, 1.04 * num_buckets, "bucket", domain=[0, 0.62]),
+        yaxis=axis(-0.04 * num_buckets, 1.04 * num_buckets, "bucket", domain=[0, 0.67]),
         xaxis2=axis(-1.02 * REACH, right * 1.02 * REACH, below, **evenly),
-        yaxis2=axis(-0.5, 1.4, domain=[0.84, 1], showticklabels=False, showgrid=False, zeroline=False),
-        meta=dict(phone=dict(yaxis=dict(domain=[0, 0.64]), yaxis2=dict(domain=[0.8, 1]), margin=dict(l=30, r=6))),
+        yaxis2=axis(-0.5, 1.4, domain=[0.85, 1], showticklabels=False, showgrid=False, zeroline=False),
+        meta=dict(phone=dict(yaxis=dict(domain=[0, 0.7]), yaxis2=dict(domain=[0.83, 1]), margin=dict(l=8, r=8))),
     )
     if own[2] <= -REACH:
         holds = f"all from {-own[1][-1]} on"
@@ -161,15 +161,15 @@ bucket_staircase = explorable(
     _bucket_staircase,
     title="T5: which offsets share a number?",
     alt="Above, a tape of tiles from 300 keys before the query up to it, one tile a bucket: hair-thin tiles near the "
-    "query, then wider and wider ones, and far from it a single one. Below, the same as a "
-    "staircase, on an axis on which each doubling is as wide: near the query every distance has a step of its "
-    "own, farther out all steps are equally wide. Drag the diamond, where the last step begins: the "
-    "maximal distance changes, and every step stretches. Drag the dotted line: tile and step turn orange that hold the "
-    "distances of its bucket.",
+    "query, then wider and wider ones, and far from it a single one. Below, the same as a staircase, on an axis on "
+    "which each doubling is as wide: near the query every distance has a step of its own, farther out all steps are "
+    "equally wide; with both directions, a dotted line is the causal one. Drag the diamond, where the last step "
+    "begins: the maximal distance changes, and every step stretches. Drag the upright line: tile and step turn orange "
+    "that hold the distances of its bucket.",
     readout="{back} · {ahead} · {holds}",
     handles={"the key": "distance", "the key on the tape": "distance", "where all the rest share one": "max_distance"},
     num_buckets=slider([8, 16, 32, 64], label="buckets", default=32),
-    max_distance=slider([64, 128, 256], label="maximal distance", default=128),
+    max_distance=slider([45, 64, 90, 128, 180, 256], label="maximal distance", default=128),
     direction=slider([CAUSAL, BOTH], label="a query sees", default=CAUSAL, format=lambda d: d.split()[0]),
     distance=slider(DISTANCES, label="distance of the key", default=40),
 )

@@ -11,8 +11,6 @@ from posenc.lab.explore import COLORS, explorable, slider
 from posenc.lab.explore.parts import arrow, axis, held, label, level, line, number, path, upright
 
 PAIRS = 8  # pairs of lanes in the plane: D = 16
-
-
 LAST = 36  # the last token that query or key reaches
 SPEEDS = rope.inv_freq(2 * PAIRS, dtype=torch.float64)
 SLOW = 4  # a token turns this pair and those after it by less than a degree: nothing to take in hand
@@ -62,17 +60,21 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
     drag = dict(mode="lines+markers+text", text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"], cliponaxis=False)
     side, spline = "right" if at_q + at_k < LAST else "left", dict(line=dict(shape="spline"))
     drag |= dict(textposition=f"bottom {side}", textfont=dict(size=12, color=purple))
+
+    def name(of, end, aside, color):  # within the circles, which then take all the room
+        x, y = (0.7 * end + aside / end.norm() * torch.stack((-end[1], end[0]))).tolist()
+        return label(of, x, y, f"<b>{of}</b>", color, "middle center", 15, halo=True)
+
     data = [
-        arrow("query, turned", q, blue, 4),
-        arrow("key, turned", k, orange, 4, "5px,3px"),
+        arrow("query, turned", q, blue),
+        arrow("key, turned", k, orange, 3, "5px,3px"),
         _tip("end of the query", q, blue, "circle", pair),
         _tip("end of the key", k, orange, "diamond", pair),
-        label("q", *(1.34 * q).tolist(), "<b>q</b>", blue, "middle center", cliponaxis=False),
-        label("k", *(1.45 * k).tolist(), "<b>k</b>", orange, "middle center", cliponaxis=False),
+        name("q", q, 0.15, blue),
+        name("k", k, -0.15, orange),
         level("score", scores[pair].item(), 0, LAST, green, 5, **right),
         line("score of this query by the key's place", at_q - distances, wave[:, pair], "ink", 2, **spline, **right),
         label("wave's name", LAST / 2, 1.95, "score with a key at each place", "ink", "middle center", **right),
-        label("its number", -1, 1.8, f"<b>score {score}</b>", green, "middle left", cliponaxis=False),
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
         upright("query's place", at_q, -1.75, 1.5, blue, **right),
         # a level line would be held anywhere, and moved up and down
@@ -83,17 +85,13 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         for r in (1, 1.3)
     ]
     plane = dict(showticklabels=False, showgrid=False, zeroline=False, constrain="domain")
-    # a larger circle: it is taken in hand
-    phone = dict(yaxis=axis(-1.8, 1.9, domain=[0.48, 1]), yaxis2=axis(-3, 2.3, domain=[0, 0.44]), margin=dict(l=8, r=8))
+    phone = dict(yaxis=dict(domain=[0.35, 1]), yaxis2=axis(-2.7, 2.5, domain=[0, 0.33]), margin=dict(l=8, r=8, b=34))
     phone |= dict(xaxis=dict(domain=[0, 1], title=dict(text="")), xaxis2=dict(domain=[0, 1]))
-    layout = dict(
-        height=400,
-        showlegend=False,
-        margin=dict(l=16, t=10),
-        shapes=circles,
-        xaxis=dict(plane, range=[-2.1, 2.1], domain=[0, 0.48], title=dict(text="lanes 2i and 2i + 1")),
-        yaxis=dict(plane, range=[-1.95, 2.1], scaleanchor="x"),
-        xaxis2=axis(-1, LAST + 1, "place in the text", domain=[0.56, 1], anchor="y2"),
+    layout = dict(height=460, showlegend=False, margin=dict(l=8, t=6), shapes=circles)
+    layout |= dict(
+        xaxis=dict(plane, range=[-1.4, 1.4], domain=[0, 0.55], title=dict(text="lanes 2i and 2i + 1")),
+        yaxis=dict(plane, range=[-1.4, 1.4], scaleanchor="x"),
+        xaxis2=axis(-1, LAST + 1, "place in the text", domain=[0.63, 1], anchor="y2"),
         yaxis2=axis(-2.4, 2.4, anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
         meta=dict(phone=phone),
     )
@@ -106,8 +104,8 @@ rotation_invariance = explorable(
     _invariance,
     id="rope.rotation_invariance",
     title="Two vectors turn, their score stays",
-    alt="At the left, one pair of lanes as a plane: a query arrow and a dashed key arrow from the origin, each turned "
-    "by its place in the text. At the right, the places: an upright line for the query, a dashed one for the key, a "
+    alt="One pair of lanes as a plane: a query arrow and a dashed key arrow from the origin, each turned by its place "
+    "in the text. Beside it, on a phone below, the places: an upright line for the query, a dashed one for the key, a "
     "bracket between them, and the wave of scores that this query has with a key at each place. The wave crosses the "
     "key's line at the level green line, the score. Drag the bracket: arrows, lines and wave move on, and the green "
     "line stays. Drag one arrow alone, and it goes up or down; the arrows of slow pairs hardly turn, and cannot be "
@@ -117,7 +115,7 @@ rotation_invariance = explorable(
     depends={
         **dict.fromkeys(("query, turned", "end of the query", "q"), [_QUERY, "pair"]),
         **dict.fromkeys(("key, turned", "end of the key", "k"), [_KEY, "pair"]),
-        **dict.fromkeys(("score", "its number", "readout.score"), [_APART, "pair"]),
+        **dict.fromkeys(("score", "readout.score"), [_APART, "pair"]),
         **dict.fromkeys(("readout.distance", "readout.whole"), [_APART]),
         "score of this query by the key's place": [_QUERY, "pair"],
         "query's place": [_QUERY],

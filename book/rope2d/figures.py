@@ -8,8 +8,8 @@ import torch
 from matplotlib.cbook import get_sample_data
 from PIL import Image
 
-from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import arrow, axis, dots, heat, held, label, line
+from posenc.lab.explore import DIVERGING, explorable, slider
+from posenc.lab.explore.parts import axis, dots, heat, held, label, line, path
 from posenc.rotate.rope2d import angles, axial
 
 SIDE = 9  # rows and columns of the picture
@@ -17,6 +17,7 @@ LANES = 8  # so two magnitudes, two pairs of lanes each
 MIXED_BASE = 10.0  # of the frequencies, where mixed starts
 DIRECTIONS = [0, 15, 45, 70]  # degrees
 ALL = "all, averaged"
+RADIAN = 2.0  # patches, how long an arrow is for a turn by one
 PAIRS = [f"pair {i}" for i in range(LANES // 2)] + [ALL]
 
 
@@ -40,53 +41,56 @@ def _beside(turn):
     down, across = turn
     if math.hypot(*turn) > 0.5:
         return 1.22 * across, 1.22 * down
-    return across + 0.7 * down, down - 0.7 * across  # a right angle off
+    return 1.2 * across + 0.9 * down, 1.2 * down - 0.9 * across  # off its tip
 
 
 def _map(row, column, pairs, direction, *, angles=angles):
     z = score_map(pairs, direction, angles=angles)
     curve = list(range(1 - SIDE, SIDE))
-    diagonals = {"↘": 1, "↙": -1}
+    diagonals = {"↖": -1, "↙": 1}  # at the side that has no arrows
     turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
-    dial_axes = dict(xaxis="x2", yaxis="y2")
-    looks = [(COLORS["blue"], 3) if pairs in (name, ALL) else (COLORS["gray"], 2) for name in PAIRS[:-1]]
     there = "row %{y}, column %{x}: score %{z:.2f}<extra></extra>"
-    bar = dict(orientation="h", x=0.855, y=0.16, len=0.29, thickness=14, title=dict(text="score", side="top"))
-    bar |= dict(tickvals=[-1, 0, 1], ticktext=["−1", "0", "1"])
+    bar = dict(orientation="h", x=0.855, y=0.08, len=0.29, title=dict(text="score", side="top"), tickvals=[-1, 0, 1])
     colors = dict(zmin=-1, zmax=1, zmid=0, colorscale=DIVERGING, xgap=1, ygap=1, colorbar=bar)
+
+    def place(across, down):
+        return column + RADIAN * across, row + RADIAN * down
+
+    def arrow(name, turn, color, width, **look):
+        head = dict(symbol="arrow", angleref="previous", size=[0, 9 + 1.5 * width], color=color, opacity=1)
+        return path(name, *zip((column, row), place(*turn[::-1])), color, width, marker=head, **look)
+
+    widths = [4 if pairs in (name, ALL) else 1.5 for name in PAIRS[:-1]]
     data = [
         heat("score", [column + d for d in curve], [row + d for d in curve], z, hover=there, **colors),
-        dots("the query", [column], [row], "#1f2933", 15, "diamond", marker=dict(line=dict(color="#ffffff", width=2))),
-        dict(
-            dots("its neighbors on the two diagonals", [column + step for step in diagonals.values()], [row + 1] * 2),
-            mode="text",
-            text=[f"<b>{arrow}</b>" for arrow in diagonals],
-            textfont=dict(size=20, color="#1f2933"),
+        label(
+            "its neighbors on the two diagonals",
+            *([column - 1] * 2, [row + step for step in diagonals.values()]),
+            *([f"<b>{way}</b>" for way in diagonals], "ink", "middle center", 20),
         ),
-        *(arrow(f"how {name} turns", turn[::-1], *look, **dial_axes) for name, look, turn in zip(PAIRS, looks, turns)),
+        *(arrow(f"edge of {name}", turn, "#f2f2f2", width + 3) for name, width, turn in zip(PAIRS, widths, turns)),
+        *(arrow(f"how {name} turns", turn, "ink", width) for name, width, turn in zip(PAIRS, widths, turns)),
         *(  # a pair's number: of a long arrow beyond the tip, in the ring; of a short one beside it
-            label(f"the number of {name}", *_beside(turn), f"<b>{n}</b>", color, "middle center", **dial_axes)
-            for n, (name, (color, _), turn) in enumerate(zip(PAIRS, looks, turns))
+            label(f"the number of {name}", *place(*_beside(turn)), f"<b>{n}</b>", "ink", "middle center", 13, True)
+            for n, (name, turn) in enumerate(zip(PAIRS[:-1], turns))
         ),
+        dots("the query", [column], [row], "ink", 15, "diamond", marker=dict(line=dict(color="#f2f2f2", width=2))),
     ]
     ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
-    name = dict(text="how far each<br>pair turns", xref="x2 domain", yref="y2 domain", showarrow=False)
-    dial = dict(tickvals=[-1, 0, 1], constrain="domain")
-    domains = dict(xaxis=[0, 1], yaxis=[0.47, 1], xaxis2=[0, 0.46], yaxis2=[0, 0.35])
-    phone = {name: dict(domain=domain) for name, domain in domains.items()}
+    note = dict(text="arrow of a pair: how far<br>it turns for a step that way", showarrow=False, align="left")
+    note |= dict(xref="paper", yref="paper", xanchor="left")
+    phone = dict(xaxis=dict(domain=[0, 1]), yaxis=dict(domain=[0.26, 1]), margin=dict(t=8, b=8))
     layout = dict(
         height=430,
         showlegend=False,
         margin=dict(t=8),
-        xaxis=dict(ticks, range=[-0.5, SIDE - 0.5], domain=[0, 0.66], title=dict(text="column", standoff=2)),
-        yaxis=dict(ticks, range=[SIDE - 0.5, -0.5], title=dict(text="row"), scaleanchor="x", constraintoward="top"),
-        xaxis2=dict(dial, range=[-0.4, 1.5], domain=[0.74, 1], anchor="y2", title=dict(text="turn by a column")),
-        yaxis2=axis(1.5, -1.45, "turn by a row", domain=[0.46, 0.88], anchor="x2", scaleanchor="x2", **dial),
-        annotations=[name | dict(x=0.5, y=1, yanchor="bottom")],
-        meta=dict(phone=phone | dict(annotations=[name | dict(x=1.2, y=0.95, xanchor="left", yanchor="top")])),
+        xaxis=axis(-0.5, SIDE - 0.5, dict(text="column", standoff=2), domain=[0, 0.68], **ticks),
+        yaxis=axis(SIDE - 0.5, -0.5, "row", scaleanchor="x", constraintoward="top", **ticks),
+        annotations=[note | dict(x=0.71, y=1, yanchor="top")],
+        meta=dict(phone=phone | dict(annotations=[note | dict(x=0, y=0, yanchor="bottom")])),
     )
-    at = {arrow: z[SIDE, SIDE - 1 + step].item() for arrow, step in diagonals.items()}
-    return dict(data=data, layout=layout), {"right": at["↘"], "left": at["↙"]}
+    at = {way: z[SIDE - 1 + step, SIDE - 2].item() for way, step in diagonals.items()}
+    return dict(data=data, layout=layout), {"right": at["↖"], "left": at["↙"]}
 
 
 map = explorable(
@@ -95,12 +99,12 @@ map = explorable(
     alt="A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
     "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
     "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
-    "Beside or below it an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
+    "From the query leads an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
     "Stripes lie across the arrow. Drag the diamond, the query, or the number at a long arrow.",
-    readout="score on ↘ {right:+.2f} · on ↙ {left:+.2f}",
+    readout="score on ↖ {right:+.2f} · on ↙ {left:+.2f}",
     handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
-    row=slider(range(SIDE), label="row of the query", default=4),
-    column=slider(range(SIDE), label="column of the query", default=4),
+    row=slider(range(2, SIDE - 2), label="row of the query", default=4),
+    column=slider(range(SIDE - 2), label="column of the query", default=4),
     pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=lambda name: {ALL: "all"}.get(name, name[-1])),
     direction=slider(DIRECTIONS, label="turned by", default=0, format=lambda d: f"{d}°" if d else "axial, 0°"),
 )

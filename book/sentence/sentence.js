@@ -133,14 +133,14 @@
 
   const STYLE = `
 .sentence-tools, .sentence-presets, .sentence-under, .sentence-filler, .sentence-slot, .sentence-foot { display: flex; gap: 0.3rem; align-items: center; }
-.live-place :where(.sentence-field, .sentence-link, .sentence-presets button, .sentence-filler button, .sentence-card) { box-sizing: border-box; min-height: 1.9rem; margin: 0;
+.live-place :where(.sentence-field, .sentence-link, .sentence-copy, .sentence-presets button, .sentence-filler button, .sentence-card) { box-sizing: border-box; min-height: 1.9rem; margin: 0;
   padding: 0.1rem 0.6rem; border: 1px solid var(--x-line); white-space: nowrap; border-radius: 0.4rem; color: inherit; background: var(--x-ground); font: inherit; font-size: 0.85rem; }
 .live-place p, .live-place label, .live-place span { overflow: hidden; margin: 0; font-size: inherit; line-height: inherit; text-overflow: ellipsis; white-space: nowrap; }
 .live-place :is(button, input, a):focus-visible { outline: 2px solid var(--x-accent); outline-offset: 1px; box-shadow: none; }
 .sentence-presets [aria-pressed="true"] { border-color: var(--x-accent); box-shadow: inset 0 -2px var(--x-accent); }
 .sentence-filler :disabled { opacity: 0.5; }
 .sentence-tools .sentence-field { flex: 1 1 12rem; min-width: 0; }
-.sentence-tools .sentence-copy { min-width: 5.6rem; }
+.sentence-copy { flex: none; min-width: 5.6rem; }
 .sentence-a { --hue: var(--x-accent); }
 .sentence-b { --hue: var(--x-green, #00795c); }
 .sentence-stage { position: relative; height: 20.5rem; margin: 0.4rem 0 0.2rem; }
@@ -167,8 +167,10 @@
 .live-place :is(.sentence-said :last-child, .sentence-slot small, .sentence-filled, .sentence-later, .sentence-how, .sentence-foot p) { color: var(--x-muted); }
 .live-place .sentence-how, .sentence-foot { font-size: 0.8125rem; line-height: 1.3rem; }
 .sentence-grid { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 0.3rem; margin: 0.1rem 0 0.4rem; }
-.sentence-card { display: grid; grid-template: "name share" 1.2rem "bar side" 1rem / minmax(0, 1fr) 2.9rem; align-content: center; min-height: 2.75rem; padding: 0 0.35rem; font-size: 0.8125rem; line-height: 1.2rem; text-align: left; }
+.sentence-card { display: grid; grid-template: 1.2rem 1rem / minmax(0, 1fr) 2.9rem; align-content: center; min-height: 2.75rem; padding: 0 0.35rem; font-size: 0.8125rem; line-height: 1.2rem; text-align: left; }
 .sentence-card :is(b, small) { justify-self: end; padding-left: 0.2rem; background: var(--x-ground); font-size: 0.8125rem; line-height: 1rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.sentence-card span { grid-area: 1 / 1 / 2 / 3; }
+.sentence-card b { grid-area: 1 / 2; }
 .sentence-card i { align-self: center; width: calc(100% * var(--share)); height: 0.4rem; background: var(--hue, var(--x-muted)); forced-color-adjust: none; }
 .sentence-card[aria-pressed="true"] { border-color: var(--hue); box-shadow: inset 0 0 0 1px var(--hue); }
 .sentence-foot { flex-wrap: wrap; gap: 0 1.2rem; }
@@ -176,22 +178,34 @@
 .sentence-foot input { width: 9rem; margin: 0; accent-color: var(--x-accent); vertical-align: middle; }
 .live-place .sentence-foot p { flex: 1 1 16rem; white-space: normal; }
 @container (max-width: 33rem) {
-  .live-place { display: flex; flex-direction: column; }
-  .sentence-tools { display: contents; }
-  .sentence-tools .sentence-field { flex: none; font-size: 1rem; }
-  .sentence-presets, .sentence-foot { order: 1; }
-  :is(.sentence-presets, .sentence-filler) button { flex: auto; padding: 0.1rem 0.2rem; }
-  .sentence-stage { height: 16rem; margin-bottom: 0; }
+  .live-place { display: flex; flex-wrap: wrap; gap: 0.2rem 0.3rem; }
+  .sentence-tools, .sentence-under, .sentence-grid, .sentence-foot { display: contents; }
+  .sentence-tools .sentence-field { flex: 1 0 60%; font-size: 1rem; }
+  :is(.sentence-presets, .sentence-filler) { order: 1; flex: auto; }
+  .live-place :is(.sentence-copy, .sentence-presets button, .sentence-filler button) { flex: auto; padding: 0.1rem 0.2rem; font-size: 0.8125rem; line-height: 1.1; }
+  .sentence-filler button { width: min-content; white-space: normal; }
+  .sentence-filler button:first-child { min-width: 5.7rem; }
+  .sentence-how, .sentence-cards { order: 2; flex: 0 0 100%; }
+  .sentence-stage { position: sticky; top: calc(var(--bar, 3.5rem) - 0.25rem); z-index: 2; flex: 0 0 100%; height: 15rem; margin: 0; background: var(--x-ground); }
   .sentence-slot small { visibility: hidden; width: 0; }
   .sentence-words { font-size: 0.8125rem; }
   .live-place .sentence-words:not(.sentence-turned) span { padding: 0; }
-  .sentence-under { display: block; }
-  .sentence-said { height: 2.4rem; font-size: 0.8125rem; line-height: 1.2rem; }
-  .sentence-grid { grid-template-columns: repeat(3, minmax(0, 1fr)); }
+  .sentence-said { flex: 0 0 100%; height: 2.4rem; font-size: 0.8125rem; line-height: 1.2rem; }
+  .sentence-cards { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 0.25rem; }
+  .sentence-card { grid-template-columns: minmax(0, 1fr) 2rem; padding: 0 0.25rem; scroll-margin-top: 19rem; }
+  .sentence-card b { grid-area: 2 / 2; }
+  .sentence-card small { grid-area: 1 / 2; }
+  .live-place .sentence-card small { font-size: 0; }
+  .sentence-card small::after { color: var(--hue); font-size: 0.75rem; }
+  .sentence-a small::after { content: "▲" / ""; }
+  .sentence-b small::after { content: "▼" / ""; }
+  .sentence-foot label { position: relative; grid-column: span 2; padding-left: 0.3rem; }
+  .sentence-foot input { position: absolute; inset: 0.6rem 0 auto; width: 100%; height: 2.75rem; }
+  .sentence-foot p { grid-column: 1 / -1; }
 }
 @media (max-width: 30rem) { figure:has(> [data-live="sentence"]) { padding: 0.4rem 0.5rem 0.5rem; } }
 @media (pointer: coarse) {
-  :is(.sentence-field, .sentence-presets button, .sentence-filler button, .sentence-foot input) { min-height: 2.75rem; }
+  :is(.sentence-field, .sentence-copy, .sentence-presets button, .sentence-filler button, .sentence-foot input) { min-height: 2.75rem; }
   .sentence-slot, .sentence-slot :is(label, a) { height: 2.75rem; box-sizing: border-box; }
   .sentence-slot.sentence-b :is(label, a) { padding-top: 1.25rem; }
 }
@@ -213,13 +227,13 @@
     const self = { ...data.start, side: "a", rows: {} }, cards = new Map(data.methods.map((method) => [method.name, { ...method, card: make("button", "", { type: "button" }) }]));
     const entry = window.posencExplorables?.get("sentence") || {}; // the player reads and writes the address
     place.innerHTML = `<style>${STYLE}</style><div class="sentence-tools"><input type="text" class="sentence-field" spellcheck="false" autocomplete="off"
-        aria-label="The sentence: type your own"><div class="sentence-presets"><button type="button" class="sentence-copy"></button></div></div>
+        aria-label="The sentence: type your own"><div class="sentence-presets"></div><button type="button" class="sentence-copy"></button></div>
       <div class="sentence-stage"><svg aria-hidden="true"></svg>${SLOT("a")}<div class="sentence-words" role="group"
         aria-label="The words. Arrow keys left and right: which one asks; up and down: which one it looks at"></div>${SLOT("b")}</div>
       <div class="sentence-under"><div class="sentence-said" role="status"><p></p><p></p></div>
         <div class="sentence-filler"><button type="button">ten filler words more</button><button type="button">ten fewer</button></div></div>
-      <p class="sentence-how">Press a card: it is drawn on the side with the dot.</p><div class="sentence-grid"></div>
-      <div class="sentence-foot"><label>ALiBi’s slope <input type="range" min="-8" max="0" step="0.25"> <span></span></label><p></p></div>`;
+      <p class="sentence-how">Press a card: it is drawn on the side with the dot.</p><div class="sentence-cards"><div class="sentence-grid"></div>
+      <div class="sentence-foot"><label>ALiBi’s slope <input type="range" min="-8" max="0" step="0.25"> <span></span></label><p></p></div></div>`;
     const parts = ["field", "stage", "stage svg", "words", "grid", "copy", "foot input", "foot p"].map((part) => place.querySelector(`.sentence-${part}`));
     const [field, stage, drawing, strip, grid, copy, slope, out] = parts;
     const [more, fewer] = place.querySelectorAll(".sentence-filler button"), [readout, note] = place.querySelectorAll(".sentence-said p");
@@ -229,7 +243,7 @@
       const button = make("button", "", { type: "button", "aria-label": text });
       button.textContent = `${text.split(" ").slice(0, 2).join(" ")} …`;
       button.addEventListener("click", () => type(text));
-      copy.before(button);
+      copy.previousElementSibling.append(button);
       return button;
     });
 

@@ -7,47 +7,46 @@ import torch
 from posenc import sinusoidal
 from posenc.chapters.sinusoidal.exercises import rotation
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, bars, heat, label, level, line, path, pin, signed, thousands
+from posenc.lab.explore.parts import axis, bars, dots, heat, label, level, line, path, pin, signed, thousands
 
 POSITIONS = 48  # rows of the heat map
 
 
 def _ladder(dim, base, position, *, table=sinusoidal.table):
-    lanes = torch.arange(dim)
+    lanes, edges = torch.arange(dim), [-0.5, dim - 0.5]
     code = table(torch.arange(POSITIONS), dim, base)
-    edges = [-0.5, dim - 0.5]
     cell = "position %{y}, lane %{x}: %{z:.2f}<extra></extra>"
     here = f"position {position}, lane %{{x}}: %{{y:.2f}}<extra></extra>"
-    beside, outline = position - 1 if position else 1, dict(color=COLORS["ink"], width=1.5)
-    bar = dict(y=0.69, len=0.66, thickness=10, xpad=12, tickvals=[-1, 0, 1])
-    colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar)
+    beside, thick = position - 1 if position else 1, dict(line=dict(width=2))
+    moved = lanes[(code[position] - code[beside]).abs() > 0.05]
+    low, high, scale = position - 0.5, position + 0.5, dict(colorscale=DIVERGING, showscale=False)
+    bar = dict(color=code[position], cmin=-1, cmax=1, line=dict(color=COLORS["gray"], width=1), **scale)
     data = [
-        heat("every lane and position", lanes, torch.arange(POSITIONS), code, hover=cell, **colors),
-        level("the position m", position, *edges, "ink", 4),
-        bars("the code of that position", lanes, code[position], "blue", hover=here, panel=2),
-        bars("one step away", lanes, code[beside], "rgba(0, 0, 0, 0)", marker=dict(line=outline), panel=2),
+        heat("every lane and position", lanes, torch.arange(POSITIONS), code, hover=cell, zmin=-1, zmax=1, **scale),
+        line("its row", [*edges, *edges[::-1], edges[0]], [low, low, high, high, low], "ink", 2, cliponaxis=False),
+        level("the position m", position, *edges, "rgba(0, 0, 0, 0)", 4),
+        bars("the code of that position", lanes, code[position], marker=bar, hover=here, panel=2),
+        dots("one step away", lanes, code[beside], "ink", 256 / dim, "line-ew-open", marker=thick, panel=2),
+        dots("moved lanes", moved, [-1.3] * len(moved), "ink", 7, "triangle-up", panel=2),
     ]
-    layout = dict(
-        height=520,
-        barmode="overlay",
-        bargap=0.3,
-        showlegend=False,
-        margin=dict(t=10),
-        xaxis=dict(range=edges, anchor="y", showticklabels=False),
-        yaxis=axis(POSITIONS - 0.5, -0.5, "position m", domain=[0.38, 1]),
-        xaxis2=dict(range=edges, anchor="y2", title=dict(text="lane: sine, cosine, …; outlines: one step away")),
-        yaxis2=axis(-1.15, 1.15, "code", domain=[0, 0.33], tickvals=[-1, 0, 1]),
+    layout = dict(height=500, bargap=0.1, showlegend=False, margin=dict(t=8))
+    layout |= dict(
+        xaxis=dict(range=edges, anchor="y", showticklabels=False, ticks=""),
+        yaxis=axis(POSITIONS - 0.5, -0.5, "position m", domain=[0.36, 1]),
+        xaxis2=dict(range=edges, anchor="y2", title=dict(text="lane (dash: one step away, ▲: has moved)")),
+        yaxis2=axis(-1.45, 1.15, "code", domain=[0, 0.33], tickvals=[-1, 0, 1]),
+        meta=dict(phone=dict(margin=dict(l=8, r=12, b=36))),
     )
-    moved = (code[position] - code[beside]).abs() > 0.05
-    return dict(data=data, layout=layout), {"position": position, "moved": int(moved.sum()), "dim": dim}
+    return dict(data=data, layout=layout), {"position": position, "moved": len(moved), "dim": dim}
 
 
 ladder = explorable(
     _ladder,
     title="The frequency ladder",
     alt="A heat map of lanes against positions: stripes in the first lanes change at every position, the last lanes "
-    "hardly at all. A level line is dragged from position to position, and below, a bar for each lane shows the row "
-    "under it, in the outlines of the row before: the bars on the left jump at every step, those on the right stand.",
+    "hardly at all. A frame round a row is dragged from position to position, and below, a bar for each lane shows the "
+    "row in its colors, with a dash where the row before has it: the bars on the left jump at every step, and a "
+    "triangle marks them; those on the right stand.",
     readout="position {position:d} · one step moves {moved:d} of {dim:d} lanes by over 0.05",
     handles={"the position m": "position"},
     position=slider(range(POSITIONS), label="position m", default=12, play=True),
@@ -111,42 +110,37 @@ inner_product = explorable(
 
 
 def _one_rotation(m, t, pair, *, table=sinusoidal.table):
-    dim, base = 8, 100.0
+    dim, base = 8, 10.0  # with the paper's 10,000 most clocks would stand still
     frequency = base ** (-2 * pair / dim)
 
-    def hand(position):
-        x, y = table(torch.tensor([position], dtype=torch.float64), dim, base)[0, 2 * pair : 2 * pair + 2].tolist()
-        return x, y
+    def hand(position, length=1.0):
+        of = table(torch.tensor([position], dtype=torch.float64), dim, base)[0, 2 * pair : 2 * pair + 2]
+        return (length * of).tolist()
 
     def arc(start, radius):  # the clock's way from start to start + t: clockwise from the top
         angle = frequency * (start + torch.linspace(0, t, 33, dtype=torch.float64))
         return radius * angle.sin(), radius * angle.cos()
 
     around = torch.linspace(0, 2 * math.pi, 65)
-    (x0, y0), (x1, y1), (u, v) = hand(m), hand(m + t), hand(t)
-    arc_x, arc_y = arc(m, 0.55)
-    ghost_x, ghost_y = arc(0, 0.3)
+    (x0, y0), (x1, y1), (u, v) = hand(m), hand(m + t), hand(t, 0.5)
+    grip, named = dict(size=[0, 14], opacity=1), dict(halo=True, place="middle center")
     data = [
         line("clock face", around.cos(), around.sin(), "gray", 1, showlegend=False),
-        line("at 0", [0, 0], [0, 1], "gray", 2),
+        line("at 0", [0, 0], [0, 0.5], "gray", 2),
         line("at t", [0, u], [0, v], "gray", 2, "dot"),
-        line("the turn from 0", ghost_x, ghost_y, "gray", 2, showlegend=False),
-        path("at m", [0, x0], [0, y0], "blue", 3, marker=dict(size=[0, 15], opacity=1)),
-        path("at m + t", [0, x1], [0, y1], "orange", 3, "dash", marker=dict(size=[0, 15], symbol="diamond", opacity=1)),
-        line("the turn from m", arc_x, arc_y, "green", 4),
-        label("0", 0, 1.13, "0", "gray", "middle center"),
-        label("t", 1.13 * u, 1.13 * v, "t" if t else "", "gray", "middle center"),
-        label("m", 1.2 * x0, 1.2 * y0, "m", "blue", "middle center"),
-        label("m + t", 1.38 * x1, 1.26 * y1, "m + t" if t else "", "orange", "middle center", cliponaxis=False),
+        line("the turn from 0", *arc(0, 0.3), "gray", 2, showlegend=False),
+        path("at m", [0, x0], [0, y0], "blue", 3, marker=grip),
+        path("at m + t", [0, x1], [0, y1], "orange", 3, "dash", marker=dict(symbol="diamond", **grip)),
+        line("the turn from m", *arc(m, 0.75), "green", 5),
+        label("0 and t", *zip(hand(0, 0.6), hand(t, 0.6)), ["0", "t" if t else ""], "gray", **named),
+        label("m", 1.19 * x0, 1.19 * y0, "<b>m</b>", "blue", **named),
+        label("m + t", 1.26 * x1, 1.19 * y1, "<b>m + t</b>" if t else "", "orange", **named, cliponaxis=False),
+        label("up", -1.36, 1.33, "lane 2i + 1: cos ↑", "ink", "middle right"),
+        label("right", 1.36, -1.33, "lane 2i: sin →", "ink", "middle left"),
     ]
-    bare = axis(-1.45, 1.45, zeroline=False, tickvals=[-1, 0, 1])
-    layout = dict(
-        height=440,
-        showlegend=False,
-        margin=dict(t=10),
-        xaxis=dict(title=dict(text="lane 2i: sin"), constrain="domain", **bare),
-        yaxis=dict(title=dict(text="lane 2i + 1: cos"), scaleanchor="x", **bare),
-    )
+    bare = axis(-1.38, 1.38, zeroline=False, tickvals=[-1, 0, 1])
+    layout = dict(height=410, showlegend=False, margin=dict(l=4, r=4, t=6, b=24))
+    layout |= dict(xaxis=dict(constrain="domain", **bare), yaxis=dict(scaleanchor="x", **bare))
     return dict(data=data, layout=layout), {"angle": t * frequency, "degrees": math.degrees(t * frequency)}
 
 
@@ -154,11 +148,11 @@ one_rotation = explorable(
     _one_rotation,
     title="One rotation carries every position",
     alt="A clock face for one pair of lanes. A solid hand stands at position m, a dashed one at m + t, with the arc "
-    "between them; both hands are dragged by their tips. A gray pair of hands stands at 0 and t, with an arc of the "
-    "same angle.",
+    "between them; both hands are dragged by their tips. A short gray pair of hands stands at 0 and t, with an arc "
+    "of the same angle.",
     handles={"at m": "m", "at m + t": "t"},
     readout="t tokens turn it by {degrees:+.0f}°, from every m · tω = {angle:+.2f} rad",
     m=slider(range(7), label="position m", default=3),  # within one turn: a drag has one place to go
-    t=slider(range(-3, 4), label="shift t", default=2),
+    t=slider(range(-3, 4), label="shift t", default=2, format=signed),
     pair=slider(range(4), label="pair of lanes i"),
 )
