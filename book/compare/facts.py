@@ -140,14 +140,19 @@ def choices_table():
     return table(["method", "Text", *map(titled, chosen[1:])], rows)
 
 
+#: sweeps whose arms are no methods: what the table of predictions calls them
+OTHERS = {"sinusoidal_volume": "Volumes of the sinusoid", "report_causal": "One model, next character"}
+OTHERS |= {"report_masked": "One model, hidden characters", "ablation_text": "Parts of ExpoSB and RSE, text"}
+OTHERS |= {"ablation_needle": "Parts of ExpoSB and RSE, needle"}
+
+
 def counts_table():
-    """How many predictions about methods there were, and what became of them: a row for each experiment."""
+    """How many predictions were judged by an interval, and what became of them: a row for each sweep."""
     rows, words = [], ("came true", "failed", "not decided")
-    for name, result in RESULTS.items():
-        if set(result["methods"]) <= set(METHODS):
-            became = [verdict(result, arm).outcome for arm in result["claims"]]
-            title = "Text, long" if name == TEXT else titled(result["task"])
-            rows.append([title, len(became), *map(became.count, words)])
+    for name, result in (RESULTS | {name: load_results(name) for name in OTHERS}).items():
+        became = [verdict(result, arm).outcome for arm in result["claims"]]
+        title = OTHERS.get(name) or ("Text, long" if name == TEXT else titled(result["task"]))
+        rows.append([title, len(became), *map(became.count, words)])
     rows.append(["all", *map(sum, zip(*(row[1:] for row in rows)))])
     return table(["experiment", "predictions", *words], rows)
 

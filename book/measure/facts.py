@@ -280,11 +280,13 @@ def read_by(name: str) -> str:
     """Links to the chapters whose files name a frozen result: in quotes, or in a role of their text."""
     names = "text|" * (name == TEXT) + name
     read = re.compile(rf'"{name}"|\{{r\}}`[^`]*\b({names})\.')
-    files = (path for path in sorted((ROOT / "book").glob("[a-z]*/*")) if path.suffix in (".md", ".py"))
+    files = [path for path in sorted((ROOT / "book").glob("[a-z]*/*")) if path.suffix in (".md", ".py")]
+    files.remove(ROOT / "book/measure/facts.py")  # which names them for the table of files
     chapters = dict.fromkeys(path.parent.name for path in files if read.search(path.read_text("utf-8")))
     return ", ".join(f"[{chapter}](../{chapter}/index.md)" for chapter in chapters)
 
 
+INHERITED = ("additions", "practice", "rope_lanes", "rope_surgery", "scaling")  # files with rates of the study
 UNTRAINED = ("counting_rule", "cpu_speed", "training_speed")  # files of speeds, and of a rule that counts
 SEVERAL = ("practice", "rope_closely", "rope_surgery")  # files whose parts count different targets
 
@@ -296,12 +298,15 @@ def files_table():
     for name in sorted(name.removesuffix(".json") for name in names if name.endswith(".json")):
         result = load_results(name)
         about = result.get("question") or " ".join(result["definition"].split(". ")[0].split()).strip(".") + "."
-        arms, seeds, settings = result.get("methods", {}), result.get("seeds", ()), result["settings"]
-        counts = sorted({len(arm.get("seeds", seeds)) for arm in arms.values() if seeds}) or [len(seeds) or "–"]
+        arms = next((result[key] for key in ("methods", "arms", "schemes", "trials") if key in result), {})
+        seeds, settings, of_arms = result.get("seeds", ()), result["settings"], [*arms.values()]
+        counts = {len(arm.get("seeds", seeds)) for arm in of_arms if seeds and isinstance(arm, dict)}
+        counts = sorted(counts) or [len(seeds) or "–"]
         counts = [1] if "seed" in result else counts
         rates = "one for all" if "lr" in settings else "–"
         rates = "chosen" if "choice" in result or "held_back" in settings else rates
         rates = "chosen by two of these seeds" if "rates" in result else "–" if name in UNTRAINED else rates
+        rates = "chosen in the study" if name in INHERITED else rates
         if other := re.search(r"--rates results/rates_(\w+)\.json", result["command"]):
             rates += f" on {other[1]}" * (other[1] != name)
         text = result.get("unit", "").startswith("nats")
@@ -309,7 +314,7 @@ def files_table():
         targets = f"{windows * settings['targets']:,}" if text else "–"
         masked = "about 15% of " * (text and result.get("task") == MASKED)
         targets = "several" if name in SEVERAL else masked + targets
-        drawn = "seeds, windows" if any("blocks" in arm for arm in arms.values()) else "seeds"
+        drawn = "seeds, windows" if any("blocks" in arm for arm in of_arms) else "seeds"
         file = f"{{download}}`{name}.json <../../results/{name}.json>`"
         commit = result["commit"][:10] + " …" * (len(result["commit"]) > 40)
         made = f"`{result['command'].replace('|', chr(92) + '|')}` at `{commit}`"

@@ -62,7 +62,7 @@ def _arms(lines, ghosts, x, front, ticks, bottom, top, title, mark):
         data.append(name | dict(mode="lines+text", line=dict(color=COLORS["gray"], width=0.8)))
     left, right = low - 0.02 * wide, x[-1] + 0.24 * wide
     axes = dict(xaxis=axis(left, right, title, **ticks), yaxis=axis(bottom, top, "loss, nats"))
-    phone = dict(xaxis=dict(range=[left, x[-1] + 0.6 * wide]))
+    phone = dict(xaxis=dict(range=[left, x[-1] + 0.68 * wide]))
     layout = dict(height=440, showlegend=False, margin=dict(t=12), meta=dict(phone=phone), **axes)
     return dict(data=data, layout=layout), {f"{arm}": lines[arm][front - 1] for arm in ("rse", "nope")}
 
