@@ -54,7 +54,7 @@ def scores(rows, columns, degrees):
     return (turned(QUERY, moved, degrees) * turned(KEY, moved + offset, degrees)).sum(-1)
 
 
-VIEW, TILT = math.radians(95), math.radians(20)  # from where the sphere is seen: around, and above its equator
+VIEW, TILT = math.radians(60), math.radians(13)  # from where the sphere is seen: around, and above its equator
 
 
 def _flat(way):
@@ -67,9 +67,9 @@ def _flat(way):
 
 def _way(name, way, color, dash, symbol):
     x, y, _ = _flat(way)
-    before = len(way) - 1
-    end = dict(symbol=symbol, size=[1] * before + [14], opacity=[0] * before + [1], color=color)
-    return path(name, x, y, color, 3, dash, marker=end | dict(line=dict(width=3, color=COLORS[color])))
+    before, rim = len(way) - 1, dict(width=3, color=COLORS[color])
+    end = dict(symbol=symbol, size=[1] * before + [14], opacity=[0] * before + [1], color=color, line=rim)
+    return path(name, x, y, color, 3, dash, marker=end, cliponaxis=False)
 
 
 @functools.cache
@@ -88,12 +88,13 @@ def _globe():
 
 
 def _axis(name, color, dash, degrees):
-    """What a block turns about, from pole to pole, drawn outside the sphere, with its name."""
+    """What a block turns about, drawn from one pole out of the sphere, with its name."""
     pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
-    x, y, _ = _flat(torch.cat((-1.35 * pole, -pole, torch.full((1, 3), math.nan), pole, 1.35 * pole)))
+    x, y, _ = _flat(torch.cat((pole, 1.35 * pole)))
     side = "right" if name == "rows" else "left" if degrees < 60 else "center"
-    marker = dict(size=[1, 1, 1, 1, 9], opacity=[0, 0, 0, 0, 1], color=color)
-    words = dict(text=["", "", "", "", name], textposition=f"top {side}")
+    marker = dict(size=[1, 9], opacity=[0, 1], color=color)
+    raised = {60: "<br> ", 90: "\u00a0" * 5 + "<br> "}.get(degrees, "")  # clear of the handle's ring and of the globe
+    words = dict(text=["", name + raised], textposition=f"top {side}")
     look = dict(textfont=dict(color=COLORS[color], size=13), cliponaxis=False, showlegend=False)
     trace = path(f"axis of the {name}", x, y, color, 3, dash, marker=marker, **words, **look)
     return trace | dict(mode="lines+markers+text")
@@ -101,9 +102,8 @@ def _axis(name, color, dash, degrees):
 
 def _commute(degrees, rows, columns, shift):
     down, right = (walk(rows, columns, degrees, first) for first in (True, False))
-    at_once = turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees)
     curve, globe = scores(rows, columns, degrees), _globe()
-    x, y, _ = _flat(at_once)
+    x, y, _ = _flat(turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees))
     moves, moved = torch.arange(0, SHIFTS + 0.25, 0.25), "both moved %{x} rows: score %{y:.3f}<extra></extra>"
     filled = dict(fill="tonexty", fillcolor="rgba(0, 128, 90, 0.15)", showlegend=False)
     data = [
@@ -121,12 +121,12 @@ def _commute(degrees, rows, columns, shift):
         height=430,
         xaxis=axis(-1.4, 1.4, visible=False, domain=[0, 0.58], constrain="domain"),
         yaxis=axis(-0.2, 1.45, visible=False, scaleanchor="x"),  # no walk leads below
-        xaxis2=axis(-1.5, SHIFTS + 0.6, "rows both moved", domain=[0.7, 1], anchor="y2", tickvals=[0, 4, 8, 12]),
-        yaxis2=axis(-0.7, 1.08, "score", anchor="x2", tickvals=[-0.5, 0, 0.5, 1]),
+        xaxis2=axis(-2.2, SHIFTS + 0.6, "rows both moved", domain=[0.7, 1], anchor="y2", tickvals=[0, 4, 8, 12]),
+        yaxis2=axis(-0.82, 1.08, "score", anchor="x2", tickvals=[-0.5, 0, 0.5, 1]),
         meta=dict(
             phone=dict(
                 xaxis=axis(-1.4, 1.1, domain=[0, 1]),
-                yaxis=axis(-0.12, 1.42, domain=[0.4, 1]),
+                yaxis=axis(-0.18, 1.44, domain=[0.4, 1]),
                 xaxis2=dict(domain=[0, 1], title=dict(text="score, by rows both moved", standoff=4)),
                 yaxis2=dict(domain=[0, 0.38], title=dict(text=""), ticklabelposition="inside top"),
                 margin=dict(t=30, l=8, r=8, b=36),

@@ -138,8 +138,8 @@ def _ladder(which, center, top):
         line("the bump", fine, bump(fine, center, top), "gray", 1.5, "dot"),
         path("lanes", torch.cat((lane.view(-1, 2), gap), -1).flatten(), steps, "gray", 2, marker=each),
         line("between the two", middle.repeat_interleave(3), steps, "red", 7),
-        label("loudest", center, top + 0.05, f"loudest: <b>{wave}</b> tokens", "ink", f"top {side}"),
-        held("top of the bump", center, top),
+        label("loudest", center, top + 0.14, f"loudest: <b>{wave}</b> tokens", "ink", f"top {side}"),
+        held("top of the bump", center, top + 0.09, symbol="triangle-down"),
         label("even and odd", HEAD / 2 - 0.5, 0.72, "● even, ◆ odd lane of a pair", "ink", CENTER),
         label("what turns", HEAD / 2 - 0.5, 0.65, red, "red", CENTER),
     ]
@@ -150,7 +150,7 @@ def _ladder(which, center, top):
         showlegend=False,
         margin=dict(t=12),
         xaxis=axis(-1.2, HEAD, "a pair turns once in so many tokens", **ladder),
-        yaxis=axis(0.6, 1.52, "factor", tickvals=[0.8, 1, 1.2, 1.4]),
+        yaxis=axis(0.6, 1.6, "factor", tickvals=[0.8, 1, 1.2, 1.4]),
     )
     return dict(data=data, layout=layout), {"wave": wave, "part": part}
 
@@ -159,10 +159,10 @@ ladder = explorable(
     _ladder,
     title="The filter over the ladder of frequencies",
     alt="Gray dots for the lanes as they are, and the factor on each from the fastest pair to the slowest, along a "
-    "dotted bump, the two lanes of a pair joined. The top of the bump can be dragged: sideways it makes another pair "
-    "the loudest, up and down it makes the filter stronger or weaker. Lane by lane the two lanes of a pair stand at "
-    "different heights on the slopes of the bump, and a red bar between them grows as the slope gets steeper: so much "
-    "of the score turns with the sum of the positions. Pair by pair they are level, and there is no red.",
+    "dotted bump, the two lanes of a pair joined. The triangle over its top can be dragged: sideways it makes "
+    "another pair the loudest, up and down the filter stronger or weaker. Lane by lane the two lanes of a pair stand "
+    "at different heights on the slopes, and a red bar between them grows with the slope: so much of the score turns "
+    "with the sum of the positions. Pair by pair they are level, without red.",
     readout="loudest pair turns in {wave} tokens · turns with m + n: up to {part:.1%}",
     handles={"top of the bump": ("center", "top")},
     which=slider([LANES, PAIRS], label="filter"),

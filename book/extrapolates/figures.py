@@ -8,16 +8,16 @@ import numpy as np
 
 from posenc.lab.experiments import in_longer, load_results
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, label, path, signed
+from posenc.lab.explore.parts import axis, label, path, signed, upright
 
 load = functools.cache(load_results)
-WHOLE, CUT = "whole", "cut to 64"
+WHOLE, CUT, LENGTHS = "whole", "cut to 64", (64, 128, 256, 512)
 #: model -> its experiment and method. The chapters of A and B ask for a guess of their own.
 MODELS = {"NoPE": ("train_short_test_long", "nope"), "A": ("train_short_test_long", "fox"), "B": ("needle", "shaw")}
 
 
 class Runs(NamedTuple):
-    r"""A model's losses or shares of wrong answers, [seeds, lengths]; their name, range, tolerance; what it reads."""
+    r"""A model's losses or shares of wrong answers, [seeds, lengths]; how they are drawn; what the lengths are of."""
 
     lengths: list[int]
     whole: np.ndarray
@@ -27,9 +27,9 @@ class Runs(NamedTuple):
     tolerance: float
     of: str
 
-    def word(self) -> str:
-        r"""What the two rows say at the longest context."""
-        return in_longer(self.whole[:, 0], self.whole[:, -1], self.cut[:, -1], self.tolerance)
+    def word(self, at=-1) -> str:
+        r"""What the two rows say at the longest context, or at another."""
+        return in_longer(self.whole[:, 0], self.whole[:, at], self.cut[:, at], self.tolerance)
 
 
 @functools.cache
@@ -39,54 +39,52 @@ def runs(model: str) -> Runs:
     result = load(experiment)
     arm, tolerance = result["methods"][method], result["tolerance"]
     if experiment != "needle":
-        whole, cut = (np.array(arm[kind]) for kind in ("whole", "cut"))
-        return Runs(result["lengths"], whole, cut, "loss, nats per character", (1.25, 2.75), tolerance, "characters")
-    contexts = [result["contexts"][0], result["contexts"][-1]]
-    whole, cut = (np.array([arm["scores"]["in"], arm["scores"][test]]).T for test in ("far", "far, cut"))
-    return Runs(contexts, whole, cut, "share of wrong answers", (-0.1, 1.14), tolerance, "tokens")
+        whole, cut, lengths = np.array(arm["whole"]), np.array(arm["cut"]), result["lengths"]
+        return Runs(lengths, whole, cut, "rise of loss, nats", (-0.05, 0.27), tolerance, "characters of context")
+    far = [tokens for tokens in result["distances"] if tokens > 32]  # back to the number, in the longest context
+    whole, cut = (np.array(wrong)[:, -len(far) :] for wrong in ([grid[-1] for grid in arm["grid"]], arm["cut_row"]))
+    return Runs(far, whole, cut, "share wrong", (-0.1, 1.1), tolerance, "tokens back to the number")
 
 
-def _cut(attention):
-    data, changes = [], {}
-    for name, color, symbol in zip(MODELS, ("ink", "blue", "green"), ("circle", "square", "diamond")):
-        r = runs(name)
-        whole, cut, word = r.whole.mean(0), r.cut.mean(0), r.word()
-        change, panel = cut[-1] - whole[-1], 2 if name == "B" else 1
-        if attention == WHOLE:
-            cut, word = np.full(len(cut), math.nan), word if word == "breaks" else "holds"
-        told, heavy = f"%{{x:d}} {r.of} of context", dict(opacity=0.65, marker=dict(size=11, symbol=symbol))
-        ring = dict(symbol="circle-open", size=13, line=dict(width=2))
+def _cut(attention, reach):
+    data, changes, layout, phone, now = [], {}, {}, {}, LENGTHS.index(reach)
+    looks = zip(MODELS, ("ink", "blue", "green"), ("circle", "square", "diamond"), (0.015, -0.02, 0.06))
+    for name, color, symbol, up in looks:
+        r, panel = runs(name), 2 if name == "B" else 1
+        whole, cut = (losses.mean(0)[: now + 1] - r.whole[:, 0].mean() for losses in (r.whole, r.cut))
+        change, word = cut[-1] - whole[-1], r.word(now) if now else ""
         beside = "cut" if attention == CUT and abs(change) > 0.01 else ""
-        data += [
-            path(name, r.lengths, whole, color, 6, hover=f"{told}, whole: %{{y:.3f}}", panel=panel, **heavy),
-            path(f"{name}, cut", r.lengths, cut, "orange", 2.5, "dash", marker=ring, panel=panel),
-            label(f"name of {name}", 620, whole[-1], f"<b>{name}</b> {word}", color, "top right", panel=panel),
-            label(f"name of {name}, cut", 620, np.nan_to_num(cut[-1]), beside, "orange", "middle right", panel=panel),
+        if attention == WHOLE:
+            change, cut, word = whole[-1], np.full(len(cut), math.nan), word if word in ("breaks", "") else "holds"
+        x, end, hover = r.lengths[: now + 1], 1.12 * r.lengths[now], f"{name}, %{{x:d}} {r.of}: %{{y:.3f}}"
+        heavy, ring = dict(size=11, symbol=symbol), dict(symbol="circle-open", size=13, line=dict(width=2))
+        front = upright(f"the front, {panel}", r.lengths[now], *r.range, "ink", 1.5, panel=panel)
+        data += [front] * (name != "A") + [
+            path(name, x, whole, color, 6, hover=hover, panel=panel, opacity=0.65, marker=heavy),
+            path(f"{name}, cut", x, cut, "orange", 2.5, "dash", marker=ring, panel=panel),
+            label(f"name of {name}", end, whole[-1] + up, f"<b>{name}</b> {word}", color, "middle right", panel=panel),
+            label(f"name of {name}, cut", end, np.nan_to_num(cut[-1]), beside, "orange", "bottom right", panel=panel),
         ]
-        changes[name] = signed(change, 2) if attention == CUT else "?"
-    ticks = dict(type="log", tickvals=[64, 128, 256, 512], tickangle=0)
-    across, (text, puzzle) = (math.log10(64) - 0.05, math.log10(512) + 0.75), (runs(name) for name in "AB")
-    rows = dict(yaxis=dict(domain=[0.52, 1]), yaxis2=dict(domain=[0, 0.3]))
-    layout = dict(
-        height=400,
-        showlegend=False,
-        margin=dict(t=12),
-        xaxis=axis(*across, "characters of context", domain=[0, 0.46], **ticks),
-        yaxis=axis(*text.range, text.unit),
-        xaxis2=axis(*across, "tokens of context", domain=[0.6, 1], anchor="y2", **ticks),
-        yaxis2=axis(*puzzle.range, puzzle.unit, anchor="x2", tickvals=[0, 0.5, 1]),
-        meta=dict(phone=rows | dict.fromkeys(("xaxis", "xaxis2"), dict(domain=[0, 1]))),
-    )
-    return dict(data=data, layout=layout), changes
+        changes[name] = signed(change, 2)
+        low, high = math.log10(r.lengths[0]) - 0.05, math.log10(r.lengths[-1]) + 0.65
+        n, ticks = str(panel)[panel < 2 :], dict(type="log", tickvals=r.lengths, tickangle=0)
+        layout[f"xaxis{n}"] = axis(low, high, r.of, domain=[[0, 0.46], [0.6, 1]][panel - 1], anchor=f"y{n}", **ticks)
+        layout[f"yaxis{n}"] = axis(*r.range, r.unit, anchor=f"x{n}", nticks=5)
+        phone |= {f"xaxis{n}": dict(domain=[0, 1]), f"yaxis{n}": dict(domain=[[0.58, 1], [0, 0.4]][panel - 1])}
+    layout |= dict(height=400, showlegend=False, margin=dict(t=12), meta=dict(phone=phone))
+    return dict(data=data, layout=layout), changes | dict(what="if cut" if attention == CUT else "rise")
 
 
 cut = explorable(
     _cut,
     title="Trained on 64, read on up to 512",
-    alt="The loss of NoPE and of model A, and beside it the share of wrong answers of model B, as the context grows "
-    "from 64 to 512. NoPE rises, A runs level, B stays at zero. With attention cut to the training window "
-    "each has a dashed line: NoPE's rises less, A's lies on the solid one, B's climbs to nearly nine wrong of ten. At "
-    "the ends stand the names and the words: breaks, ignores, extrapolates.",
-    readout="if cut: NoPE {NoPE} · A {A} · B {B}",
+    alt="By how much the loss of NoPE and of model A rises as the context grows from 64 to 512. Beside it the share of "
+    "wrong answers of model B, by how far back its number lies in a context of 512. An upright line is dragged, "
+    "and lines grow along. NoPE rises, A and B run level. With attention cut to the training window each has a "
+    "dashed line: NoPE's rises less, A's lies on the solid one, B's jumps beyond the window to nearly nine wrong of "
+    "ten. At the ends stand the names and the words: breaks, ignores, extrapolates.",
+    readout="{what}: NoPE {NoPE} · A {A} · B {B}",
+    handles={"the front, 1": "reach", "the front, 2": "reach"},
     attention=slider([WHOLE, CUT], label="attention"),
+    reach=slider(LENGTHS, label="how far back", default=LENGTHS[-1]),
 )

@@ -8,7 +8,7 @@ from posenc.lab.experiments import load_results
 from posenc.lab.explore import explorable, slider
 from posenc.lab.explore.parts import axis
 
-LEVELS = [float(f"{m}e-{n}") for n in (4, 3, 2, 1) for m in (1, 1.4, 2, 3, 5, 7)] + [1.0]  # about as far apart
+LEVELS = [float(f"{m}e-{n}") for n in (4, 3, 2, 1) for m in (1, 1.4, 2, 3, 5, 7)][3:] + [1.0]
 
 
 def _trained(letter, space):
@@ -22,27 +22,27 @@ def _trained(letter, space):
         gates[shown].tolist(),
         letter,
         space,
-        ("top left", "bottom right" if letter > 0.003 else "bottom left"),
-        floor=-109,  # with room for a name under the staircase
+        (([1.6, 1.95], [0.4, 0.4]), ([1.6, 1.95], [0.06, 0.06])),
+        floor=-125,
+        panel=2,
         rows=3,
-        across=(0, 0.45),  # above the staircases, which can't rise over 0
+        across=(0, 1),  # above the staircases, which can't rise over 0
+        right=3.5,
         height=500,
-        margin=dict(t=20),
-        yaxis=axis(-130, 4, "D, logits", domain=[0, 0.58], tickvals=[-100, -50, 0], showgrid=False),
-        yaxis2=axis(-4.9, 0.2, "gate", domain=[0.67, 1], anchor="x2", type="log", dtick=1),
+        yaxis=axis(-150, 4, "D, logits", domain=[0, 0.58], tickvals=[-100, -50, 0], showgrid=False),
+        yaxis2=axis(-4, 0.2, "gate", domain=[0.67, 1], anchor="x2", type="log", dtick=1, showgrid=False),
     )
 
 
 trained = explorable(
     _trained,
     title="Two doors for a trained head",
-    alt="A line of held-out text, and over it what is left of each character for the last one, in logits: two "
-    "staircases that rise to 0 at the right. The thick one is a trained head's: flat along words, a high step at each "
-    "space. The thin one has two gates, one for every letter or mark and one for every space or line end, two bars "
-    "that are pulled up and down. Alike they make a straight line; with the spaces all but shut and the letters wide "
-    "open it lies on the head's.",
+    alt="A line of held-out text, over it what is left of each character for the last one, in logits: two staircases "
+    "that rise to 0 at the right. The thick one is a trained head's: flat along words, a high step at each space. "
+    "The thin one has two gates, one for each letter or mark and one for each space or line end, two bars to pull. "
+    "Alike they make a straight line; with spaces all but shut and letters wide open it lies on the head's.",
     readout="two gates leave the oldest {mine:.0f} · the head {head:.0f} · {apart:.1f} logits apart on average",
     handles={"gate of each letter": "letter", "gate of each space": "space"},
-    letter=slider(LEVELS, label="letter", default=0.2),
+    letter=slider(LEVELS[15:], label="letter", default=0.2),
     space=slider(LEVELS, label="space", default=0.2),
 )

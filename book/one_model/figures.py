@@ -24,7 +24,8 @@ NAMES = {
     "stickbreaking": "Stick-breaking",
 }
 ARMS, FIVE = tuple(NAMES), tuple(NAMES)[:5]
-NAMES |= {f"{arm}_ran": f"{NAMES[arm]}, as run" for arm in FIVE}
+OTHER = {f"other {arm}": f"<i>{NAMES[arm]}, other task</i>" for arm in ("rse", "nope")}
+NAMES |= {f"{arm}_ran": f"{NAMES[arm]}, as run" for arm in FIVE} | OTHER
 LOOK = {
     "absolute": ("orange", "longdash", 2.6),
     "standard": ("orange", "dash", 2.6),
@@ -37,8 +38,7 @@ TASKS, DESCRIBED, RAN = [*OBJECTIVES.values()], "as described", "as it ran"
 
 def scores(objective: str, arm: str) -> np.ndarray:
     """An arm's losses on held-out text, [seeds, lengths]."""
-    by_length = RUNS[objective]["methods"][arm]["scores"]
-    return np.array([by_length[str(length)] for length in LENGTHS]).T
+    return np.array([RUNS[objective]["methods"][arm]["scores"][str(length)] for length in LENGTHS]).T
 
 
 def curve(objective: str, arm: str) -> np.ndarray:
@@ -47,20 +47,22 @@ def curve(objective: str, arm: str) -> np.ndarray:
 
 
 def _arms(lines, ghosts, x, front, ticks, bottom, top, title, mark):
-    """The arms' lines as far as the front, each named there, and dotted what some are in the other state."""
-    data = [upright("the front", x[front - 1], bottom, top, "ink", 1)]
+    """The arms' lines to the front, each named there; dotted, some in the other state; contexts' rests thin."""
+    gap, wide, later = 0.045 * (top - bottom), x[-1] - x[0], (lines if mark > 1 else {}).items()
+    data = [line(f"rest of {arm}", x[front - 1 :], y[front - 1 :], "gray", 1, opacity=0.4) for arm, y in later]
+    data.append(upright("the front", x[front - 1], bottom, top, "ink", 1))
     shadow = np.concatenate([np.append(ghosts[arm][:front], math.nan) for arm in ghosts])
     data.append(line("dotted", np.tile(np.append(x[:front], math.nan), len(ghosts)), shadow, "gray", 1, "dot"))
-    low, wide = x[0] if mark > 1 else 0, x[-1] - x[0]
-    places = apart([lines[arm][front - 1] for arm in ARMS], 0.045 * (top - bottom), bottom)
-    for arm, place in zip(ARMS, places):
+    rows = lines | {f"other {arm}": ghosts[arm] for arm in ghosts if mark == 1}
+    raised = apart([rows[arm][front - 1] for arm in rows], gap, bottom)
+    for arm, place in zip(rows, apart([-y for y in raised], gap, 1.2 * gap - top)):  # minus: below the handle
         color, dash, width = LOOK.get(arm, ("gray", "solid", 3 if arm == "nope" else 1.2))
-        look = dict(marker=dict(size=mark), hover=f"{NAMES[arm]}: %{{y:.2f}}")
-        data.append(path(arm, x[:front], lines[arm][:front], color, width, dash, **look))
-        start, height = x[front - 1] + np.array([0.01, 0.04]) * wide, [lines[arm][front - 1], place]
+        look = dict(dash=dash, marker=dict(size=mark), hover=f"{NAMES[arm]}: %{{y:.2f}}")
+        data += [path(arm, x[:front], rows[arm][:front], color, width, **look)] if arm in lines else []
+        start, height = x[front - 1] + np.array([0.01, 0.04]) * wide, [rows[arm][front - 1], -place]
         name = label(f"name of {arm}", start, height, ["", NAMES[arm]], color, "middle right", 12, True)
         data.append(name | dict(mode="lines+text", line=dict(color=COLORS["gray"], width=0.8)))
-    left, right = low - 0.02 * wide, x[-1] + 0.24 * wide
+    left, right = x[0] - (0.12 if mark > 1 else 0.04) * wide, x[-1] + 0.24 * wide
     axes = dict(xaxis=axis(left, right, title, **ticks), yaxis=axis(bottom, top, "loss, nats"))
     phone = dict(xaxis=dict(range=[left, x[-1] + 0.68 * wide]))
     layout = dict(height=440, showlegend=False, margin=dict(t=12), meta=dict(phone=phone), **axes)
@@ -79,11 +81,9 @@ def _longer(task, form, length):
     (name,) = (name for name, words in OBJECTIVES.items() if words == task)
     lines = {arm: scores(name, arm).mean(0) for arm in ARMS}
     ghosts = {arm: scores(name, f"{arm}_ran").mean(0) for arm in FIVE}
-    if form == RAN:
-        lines, ghosts = lines | ghosts, {arm: lines[arm] for arm in FIVE}
+    lines, ghosts = (lines | ghosts, {arm: lines[arm] for arm in FIVE}) if form == RAN else (lines, ghosts)
     ticks = dict(tickvals=[0, 1, 2], ticktext=[str(length) for length in LENGTHS])
-    front = 1 + LENGTHS.index(length)
-    return _arms(lines, ghosts, np.arange(3), front, ticks, 1.35, 3.5, "context, characters", 6)
+    return _arms(lines, ghosts, np.arange(3), 1 + LENGTHS.index(length), ticks, 1.35, 3.5, "context, characters", 6)
 
 
 curves = explorable(
@@ -95,7 +95,7 @@ curves = explorable(
     readout="dotted: the other task · RSE {rse:.2f}, NoPE {nope:.2f}",
     handles={"the front": "step"},
     task=slider(TASKS, label="task", default=TASKS[1]),
-    step=slider(range(50, 601, 50), label="step of training", default=600, play=True),
+    step=slider(range(100, 601, 50), label="step of training", default=600, play=True),
 )
 longer = explorable(
     _longer,
@@ -103,7 +103,7 @@ longer = explorable(
     alt="Loss on the same held-out characters, by how many characters of context there are. For the next character "
     "stick-breaking, RSE and ALiBi run level, and what adds vectors has risen at twice the length. For hidden "
     "characters RSE, lowest of all, and ALiBi run level, and RoPE and ExpoSB rise between twice and four times. "
-    "As their code ran, RSE rises for the next character, too. Dotted: the report's five in the other form.",
+    "As their code ran, RSE rises for the next character. Dotted: the five in the other form. Faint: what is to come.",
     readout="dotted: the other form · RSE {rse:.2f}, NoPE {nope:.2f}",
     handles={"the front": "length"},
     task=slider(TASKS, label="task"),

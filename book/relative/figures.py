@@ -45,7 +45,8 @@ def _four_terms(start):
     shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1, colorbar=scale)
     first, last = [f"key {start}", f"{start}"], f"{start + TOKENS - 1}"
     across, down = (dict(tickvals=[0, TOKENS - 1], ticktext=[words, last]) for words in first)
-    bare, axes, phone, words = dict(showgrid=False, zeroline=False, tickangle=0), {}, {}, []
+    bare, axes, phone, words, frames = dict(showgrid=False, zeroline=False, tickangle=0), {}, {}, [], []
+    frame = dict(type="rect", x0=0, x1=1, y0=0, y1=1, layer="below", line=dict(color=COLORS["gray"], width=0.5))
     data = [
         bars("text", [TOKENS], [0], "sky", base=[start - 0.5], orientation="h", width=1, panel=7),
         held("its start", start, 0, "blue", panel=7),
@@ -54,18 +55,19 @@ def _four_terms(start):
         left, low, hover = 0.335 * (n % 3), 0.44 - 0.44 * (n // 3), f"query %{{y:d}}, key %{{x:d}}: {name} %{{z:.2f}}"
         data.append(heat(name, cells, cells, maps[n], hover=hover, panel=n + 1, showscale=not n, **shades))
         tag = str(n + 1) if n else ""
-        corner = dict(xref=f"x{tag} domain", yref=f"y{tag} domain", x=0, y=1, xanchor="left", yanchor="bottom")
-        words.append(dict(corner, text=f"<b>{name}</b> {reads}", showarrow=False))
+        own, corner = dict(xref=f"x{tag} domain", yref=f"y{tag} domain"), dict(x=0, y=1, xanchor="left")
+        words.append(dict(own, **corner, yanchor="bottom", text=f"<b>{name}</b> {reads}", showarrow=False))
+        frames.append(dict(own, **frame, fillcolor="rgba(125, 131, 140, 0.12)"))  # seen while the map waits
         axes[f"xaxis{tag}"] = dict(bare, **across, range=edge, domain=[left, left + 0.28], anchor=f"y{tag}")
         axes[f"yaxis{tag}"] = dict(bare, **down, range=edge[::-1], domain=[low, low + 0.34], anchor=f"x{tag}")
-        left, low, below = 0.02 + 0.5 * (n % 2), 0.58 - 0.29 * (n // 2), dict(showticklabels=n > 3, ticks="")
-        phone |= {f"xaxis{tag}": dict(below, domain=[left, left + 0.36]), f"yaxis{tag}": dict(domain=[low, low + 0.25])}
+        left, low, below = 0.02 + 0.5 * (n % 2), 0.59 - 0.295 * (n // 2), dict(showticklabels=n > 3, ticks="")
+        phone |= {f"xaxis{tag}": dict(below, domain=[left, left + 0.36]), f"yaxis{tag}": dict(domain=[low, low + 0.23])}
     axes["yaxis"]["title"] = dict(text="query", standoff=2)
     places = dict(tickvals=list(range(0, 65, 16)), ticktext=["position 0", "16", "32", "48", "64"])
     axes["xaxis7"] = axis(-2, LAST + TOKENS + 1, anchor="y7", **places)
     axes["yaxis7"] = axis(-1, 1, anchor="x7", domain=[0.92, 1], showticklabels=False, **bare)
     layout = dict(height=480, showlegend=False, margin=dict(l=36, r=4, t=6, b=24), annotations=words, **axes)
-    layout["meta"] = dict(phone=phone)
+    layout |= dict(shapes=frames, meta=dict(phone=phone))
     moves = (maps - _maps(0)).abs().amax((1, 2)).tolist()
     said = {"first": start, "last": start + TOKENS - 1, "relative": moves[4], "absolute": moves[5]}
     return dict(data=data, layout=layout), said
@@ -76,9 +78,8 @@ four_terms = explorable(
     title="Transformer-XL: one score, four terms",
     alt="Six square maps, queries down and keys across: the four terms, their sum, and the sum as absolute positions "
     "would make it. Term a is irregular. In term b every row is a smooth curve of the distance, another one for each "
-    "query. In term c all rows are equal: upright stripes. In term d all diagonals are equal: slanted stripes. Above "
-    "them, the text as a block on a line of positions. Drag its start: the numbers at the maps change, and no cell "
-    "but those of the last map.",
+    "query. In term c all rows are equal: upright stripes. In term d all diagonals are: slanted stripes. Above them, "
+    "the text as a block on positions. Drag its start: numbers change, and no cell but those of the last map.",
     readout="positions {first:d} to {last:d} · sum moves by {relative:.2f} · absolute by {absolute:.2f}",
     handles={"its start": "start"},
     start=slider(range(0, LAST + 1, 4), label="positions start at", play=True),
@@ -114,45 +115,45 @@ def _bucket_staircase(num_buckets, max_distance, direction, distance, *, bucket=
         points = [p for n, _, a, b in steps for p in ((_doubling(a), n), (_doubling(b), n), *gap)]
         return [x for x, _ in points], [y for _, y in points]
 
-    def tape(name, steps, color, tall):  # without a line plotly widens thin tiles
-        look = dict(marker=dict(line=dict(width=0.02, color=color)), panel=2, orientation="h", width=tall)
+    def tape(name, steps, color, tall, edge=0.02):  # without a line plotly widens thin tiles
+        look = dict(marker=dict(line=dict(width=edge, color=color)), panel=2, orientation="h", width=tall)
         wide, base = [b - a for *_, a, b in steps], [a for *_, a, _ in steps]
         return bars(name, wide, [0] * len(steps), color, base=base, **look)
 
+    outside, air = [f"middle {side}" for side in ("left", "right")][:: 1 if distance < 150 else -1], 4 * "\xa0"
+    flags = [f"<b>{air}{own[0]}{air}</b>", f"<b>{air}{taken[-1][0]}{air}</b>" if both else ""]  # beside the handle
     data = [
         line("causal, to compare", *stairs(cut(False) if both else []), "gray", 2, "2px,2px"),
         line("bucket of each offset", *stairs(steps), "blue", 2.5),
         line("offsets that share its bucket", *stairs(taken, (math.nan, math.nan)), "orange", 8),
-        upright("the key", _doubling(-distance), -0.5, num_buckets - 0.5, "ink", 1.5, "dot"),
+        upright("the key", _doubling(-distance), -0.5, 1.11 * num_buckets, "ink", 1.5, "dot"),
         tape("odd buckets", [step for step in steps if step[0] % 2], PALE, 0.9),
         tape("even buckets", [step for step in steps if not step[0] % 2], COLORS["blue"], 1),
-        tape("its bucket", taken, COLORS["orange"], 1.2),
+        tape("its bucket", taken, COLORS["orange"], 1.2, 2),
         dots("the key on the tape", [-distance], [0.95], "ink", 12, "triangle-down", panel=2, cliponaxis=False),
+        label("its number", [-distance, distance], [0.95, 0.95], flags, "orange", outside, cliponaxis=False, panel=2),
         held("where all the rest share one", _doubling(steps[0][3]), steps[0][0], "blue"),
         label("its name", -end, 0.66 * num_buckets, "causal" if both else "", "gray", "middle right", halo=True),
     ]
     marks = [-256, -64, -16, -4, *([0, 4, 16, 64, 256] if both else [-1, 0])]
     far = [-300, -200, -100, 0, 100, 200, 300] if both else [-300, -250, -200, -150, -100, -50, 0]
-    right = 1 if both else 0.04
+    right, ticks = 1 if both else 0.04, list(range(0, num_buckets, num_buckets // 8))
     doublings = dict(tickvals=[_doubling(n) for n in marks], ticktext=[signed(n) for n in marks], anchor="y")
     evenly = dict(tickvals=far, ticktext=[signed(n) for n in far], anchor="y2")
     below = dict(text="key − query, one tile a bucket", standoff=4)
     layout = dict(height=460, barmode="overlay", showlegend=False, margin=dict(t=10))
     layout |= dict(
         xaxis=axis(-1.02 * end, right * 1.02 * end, "key − query, each doubling as wide", **doublings),
-        yaxis=axis(-0.04 * num_buckets, 1.04 * num_buckets, "bucket", domain=[0, 0.67]),
+        yaxis=axis(-0.04 * num_buckets, 1.13 * num_buckets, "bucket", tickvals=ticks, domain=[0, 0.67]),
         xaxis2=axis(-1.02 * REACH, right * 1.02 * REACH, below, **evenly),
         yaxis2=axis(-0.5, 1.4, domain=[0.85, 1], showticklabels=False, showgrid=False, zeroline=False),
         meta=dict(phone=dict(yaxis=dict(domain=[0, 0.7]), yaxis2=dict(domain=[0.83, 1]), margin=dict(l=8, r=8))),
     )
-    if own[2] <= -REACH:
-        holds = f"all from {-own[1][-1]} on"
-    else:
-        holds = f"{len(own[1])} distances share it" if len(own[1]) > 1 else "its own bucket"
+    shared = f"{len(own[1])} distances share it" if len(own[1]) > 1 else "its own bucket"
     words = {
         "back": f"{signed(-distance)}: bucket {own[0]}",
         "ahead": f"{signed(distance)}: bucket {taken[-1][0]}" if both else "keys ahead hidden",
-        "holds": holds,
+        "holds": f"all from {-own[1][-1]} on" if own[2] <= -REACH else shared,
     }
     return dict(data=data, layout=layout), words
 
@@ -163,9 +164,8 @@ bucket_staircase = explorable(
     alt="Above, a tape of tiles from 300 keys before the query up to it, one tile a bucket: hair-thin tiles near the "
     "query, then wider and wider ones, and far from it a single one. Below, the same as a staircase, on an axis on "
     "which each doubling is as wide: near the query every distance has a step of its own, farther out all steps are "
-    "equally wide; with both directions, a dotted line is the causal one. Drag the diamond, where the last step "
-    "begins: the maximal distance changes, and every step stretches. Drag the upright line: tile and step turn orange "
-    "that hold the distances of its bucket.",
+    "equally wide; with both directions, a dotted line is the causal one. Drag the diamond, where the last one starts: "
+    "every step stretches. Drag the upright line: tile and step of its bucket turn orange; its number stands above.",
     readout="{back} · {ahead} · {holds}",
     handles={"the key": "distance", "the key on the tape": "distance", "where all the rest share one": "max_distance"},
     num_buckets=slider([8, 16, 32, 64], label="buckets", default=32),

@@ -50,16 +50,16 @@ def _tip(name, end, color, symbol, pair):
 
 
 def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
-    at_q, at_k = m + shift, n + shift
+    at_q, at_k, mid = m + shift, n + shift, (m + n) / 2 + shift
     q, k = _turned(0, at_q, rotate)[pair], _turned(1, at_k, rotate)[pair]
     distances, wave = _wave(rotate)
     scores = _scores_at(m - n, rotate)
     score = number(scores[pair].item(), 3)
     blue, orange, green, purple = (COLORS[name] for name in ("blue", "orange", "green", "purple"))
-    right, grip = dict(xaxis="x2", yaxis="y2"), dict(size=[0, 0, 12], color=purple, opacity=1)
-    drag = dict(mode="lines+markers+text", text=["", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"], cliponaxis=False)
+    right, grip = dict(xaxis="x2", yaxis="y2"), dict(size=[0, 0, 0, 12], color=purple, opacity=1)
+    drag = dict(mode="lines+markers+text", text=["", "", "", "\xa0\xa0\xa0◂ drag ▸\xa0\xa0\xa0"], cliponaxis=False)
     side, spline = "right" if at_q + at_k < LAST else "left", dict(line=dict(shape="spline"))
-    drag |= dict(textposition=f"bottom {side}", textfont=dict(size=12, color=purple))
+    drag |= dict(textposition=f"middle {side}", textfont=dict(size=12, color=purple))
 
     def name(of, end, aside, color):  # within the circles, which then take all the room
         x, y = (0.7 * end + aside / end.norm() * torch.stack((-end[1], end[0]))).tolist()
@@ -78,21 +78,21 @@ def _invariance(shift, m, n, pair, *, rotate=rope.rotate):
         upright("key's place", at_k, -1.75, 1.5, orange, 2, "dash", **right),
         upright("query's place", at_q, -1.75, 1.5, blue, **right),
         # a level line would be held anywhere, and moved up and down
-        path("bracket", [at_k, at_q, (at_q + at_k) / 2], [-1.75, -1.75, -1.8], purple, 3, marker=grip, panel=2) | drag,
+        path("bracket", [at_k, at_q, mid, mid], [*3 * [-1.75], -2.4], purple, 3, marker=grip, panel=2) | drag,
     ]
     circles = [
         dict(type="circle", x0=-r, x1=r, y0=-r, y1=r, line=dict(color=COLORS["gray"], width=1), layer="below")
         for r in (1, 1.3)
     ]
     plane = dict(showticklabels=False, showgrid=False, zeroline=False, constrain="domain")
-    phone = dict(yaxis=dict(domain=[0.35, 1]), yaxis2=axis(-2.7, 2.5, domain=[0, 0.33]), margin=dict(l=8, r=8, b=34))
+    phone = dict(yaxis=dict(domain=[0.47, 1]), yaxis2=axis(-2.9, 2.4, domain=[0, 0.45]), margin=dict(l=8, r=8, b=34))
     phone |= dict(xaxis=dict(domain=[0, 1], title=dict(text="")), xaxis2=dict(domain=[0, 1]))
     layout = dict(height=460, showlegend=False, margin=dict(l=8, t=6), shapes=circles)
     layout |= dict(
         xaxis=dict(plane, range=[-1.4, 1.4], domain=[0, 0.55], title=dict(text="lanes 2i and 2i + 1")),
         yaxis=dict(plane, range=[-1.4, 1.4], scaleanchor="x"),
         xaxis2=axis(-1, LAST + 1, "place in the text", domain=[0.63, 1], anchor="y2"),
-        yaxis2=axis(-2.4, 2.4, anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
+        yaxis2=axis(-2.9, 2.4, anchor="x2", tickvals=[-1, 0, 1], title=dict(text="score", standoff=2)),
         meta=dict(phone=phone),
     )
     whole = number(scores.sum().item(), 3)

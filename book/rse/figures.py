@@ -10,7 +10,7 @@ from posenc.lab.explore import explorable, slider
 from posenc.lab.explore.parts import axis, bars, dots, label, line, path, signed
 
 KEYS = 64
-FIRST, BOTH, RECENT = "key 0 first", "both ways", "last key first"
+FIRST, BOTH, RECENT = "key 0 first", "both ways", "last first"
 NEAR_RATES = [0.0, 0.03, 0.05, 0.055, 0.06, 0.065, 0.07, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0]
 ARROW = dict(symbol="arrow", angleref="previous", size=[0, 13], opacity=1)
 STEPS, REACHED = dict(shape="hvh"), "of the stick %{y:.3f} reaches key %{x}<extra></extra>"
@@ -40,9 +40,10 @@ def _allocation(rate, content, query, order):
         line("stick that reaches the key", keys, reaches, "purple", 2.5, line=STEPS, hover=REACHED, yaxis="y2"),
         dots("the top of the hill", [top], [reaches[top]], "purple", 11, "diamond", yaxis="y2"),
         dots("the query", [query], [-0.09], "blue", 13, "triangle-up", yaxis="y2"),
-        path("the way", way, [3.35] * 2, "ink", 2, marker=ARROW),
-        label("the way, in words", sum(way) / 2, 3.4, "asked in this order", "ink"),
-        label("the query, in words", query - 2.5, -0.1, "query", "blue", "middle left", yaxis="y2"),
+        dots("above the largest weight", [top], height[top : top + 1] + 0.2, "purple", 12, "triangle-down"),
+        path("the way", way, [3.55] * 2, "ink", 2, marker=ARROW),
+        label("the way, in words", 0, 3.6, "asked in this order", "ink", "top right"),
+        label("the query, in words", query, -0.1, "query" + 4 * "\u00a0", "blue", "middle left", yaxis="y2"),
     ]
     powers = dict(tickvals=[0, 1, 2, 3], ticktext=["0.001", "0.01", "0.1", "1"])
     layout = dict(
@@ -52,7 +53,7 @@ def _allocation(rate, content, query, order):
         showlegend=False,
         margin=dict(t=8),
         xaxis=axis(-3, KEYS + 0.5, "key j", anchor="y2"),
-        yaxis=axis(0, 3.9, "weight", domain=[0.5, 1], **powers),
+        yaxis=axis(0, 4.1, "weight", domain=[0.5, 1], **powers),
         yaxis2=axis(-0.2, 1.08, "stick left", domain=[0, 0.44], tickvals=[0, 0.5, 1]),
     )
     far = 0 if order == RECENT else math.inf if rate == 0 else peak(content, rate)
@@ -63,12 +64,11 @@ def _allocation(rate, content, query, order):
 allocation = explorable(
     _allocation,
     title="What lambda allots",
-    alt="Above, on a log scale, the weight of each key of one query, all contents equal, and the largest in purple; an "
-    "arrow runs from the key that is asked first to the last. "
-    "Below, how much of the stick reaches each key; drag the triangle, the query, and the diamond under the top of the "
-    "hill, which sets lambda. Asked from key 0 on, the weights form a hill that stands far before the query while "
-    "lambda is small, and moves up to the query as lambda grows. Asked from the last key back, the query's own key is "
-    "always the largest.",
+    alt="Above, on a log scale, the weight of each key of one query, all contents equal, and a mark over the largest; "
+    "an arrow runs from the key that is asked first to the last. Below, how much of the stick reaches each key; "
+    "drag the triangle, the query, and the diamond under the top of the hill, which sets lambda. Asked from key 0 "
+    "on, the weights form a hill that stands far before the query while lambda is small, and moves up to the query "
+    "as lambda grows. Asked from the last key back, the query's own key is always the largest.",
     readout="nearest 8: {near:.3f} · left over {left:.3f} · hill: {where}",
     handles={"the query": "query", "the top of the hill": "rate"},
     rate=slider(NEAR_RATES, label="λ", default=0.1, format=lambda rate: f"{rate:g}"),

@@ -171,10 +171,10 @@
 .sentence-card :is(b, small) { justify-self: end; padding-left: 0.2rem; background: var(--x-ground); font-size: 0.8125rem; line-height: 1rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .sentence-card span { grid-area: 1 / 1 / 2 / 3; }
 .sentence-card b { grid-area: 1 / 2; }
-.sentence-card i { align-self: center; width: calc(100% * var(--share)); height: 0.4rem; background: var(--hue, var(--x-muted)); forced-color-adjust: none; }
+.sentence-card i { align-self: center; width: calc((100% - 8px) * var(--share)); height: 0.4rem; background: var(--hue, var(--x-muted)); forced-color-adjust: none; }
 .sentence-card[aria-pressed="true"] { border-color: var(--hue); box-shadow: inset 0 0 0 1px var(--hue); }
 .sentence-foot { flex-wrap: wrap; gap: 0 1.2rem; }
-.sentence-foot label { flex: 0 0 17rem; }
+.sentence-foot label { flex: 0 0 18rem; }
 .sentence-foot input { width: 9rem; margin: 0; accent-color: var(--x-accent); vertical-align: middle; }
 .live-place .sentence-foot p { flex: 1 1 16rem; white-space: normal; }
 @container (max-width: 33rem) {
@@ -190,6 +190,7 @@
   .sentence-slot small { visibility: hidden; width: 0; }
   .sentence-words { font-size: 0.8125rem; }
   .live-place .sentence-words:not(.sentence-turned) span { padding: 0; }
+  .live-place .sentence-words:not(.sentence-turned) [aria-current="true"] span { margin: 0 -3px; padding: 0 3px; }
   .sentence-said { flex: 0 0 100%; height: 2.4rem; font-size: 0.8125rem; line-height: 1.2rem; }
   .sentence-cards { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 0.25rem; }
   .sentence-card { grid-template-columns: minmax(0, 1fr) 2rem; padding: 0 0.25rem; scroll-margin-top: 19rem; }
@@ -199,8 +200,10 @@
   .sentence-card small::after { color: var(--hue); font-size: 0.75rem; }
   .sentence-a small::after { content: "▲" / ""; }
   .sentence-b small::after { content: "▼" / ""; }
-  .sentence-foot label { position: relative; grid-column: span 2; padding-left: 0.3rem; }
+  .sentence-foot label { position: relative; overflow: visible; grid-column: span 2; padding-left: 0.3rem; }
   .sentence-foot input { position: absolute; inset: 0.6rem 0 auto; width: 100%; height: 2.75rem; }
+  .live-place .sentence-foot input:focus-visible { outline: none; }
+  .sentence-foot label:has(:focus-visible) { border-radius: 0.4rem; outline: 2px solid var(--x-accent); }
   .sentence-foot p { grid-column: 1 / -1; }
 }
 @media (max-width: 30rem) { figure:has(> [data-live="sentence"]) { padding: 0.4rem 0.5rem 0.5rem; } }
@@ -315,15 +318,18 @@
 
     function arcs(side, most) {
       const { query, x, band } = self, key = looked(), row = self.rows[self[side]][query], up = side === "a" ? 1 : -1, middle = stage.clientHeight / 2;
-      const foot = middle - up * (band / 2 + 18), room = middle - band / 2 - 50, taken = [], on = (j, said) => (j === key ? said : "");
+      const foot = middle - up * (band / 2 + 18), room = middle - band / 2 - 50, widest = Math.min(13, 0.6 * self.columns[query]), taken = [], on = (j, said) => (j === key ? said : "");
       const order = range(query + 1, (j) => j).sort((i, j) => (j === key) - (i === key) || row[j] - row[i]);
       const lines = order.filter((j) => j < query && row[j] > most / 200).reverse().map((j) => {
         const far = x[query] - x[j], top = foot - (up * 4 * Math.min(room, far + 8, (0.2 + (0.8 * far) / (x[query] - x[0])) * room)) / 3;
-        return `<path${on(j, ' class="sentence-on"')} stroke-width="${Math.max(0.7, (13 * row[j]) / most)}" d="M${x[query]} ${foot}C${x[query]} ${top} ${x[j]} ${top} ${x[j]} ${foot}"/>`;
+        return `<path${on(j, ' class="sentence-on"')} stroke-width="${Math.max(0.7, (widest * row[j]) / most)}" d="M${x[query]} ${foot}C${x[query]} ${top} ${x[j]} ${top} ${x[j]} ${foot}"/>`;
       });
       const shares = order.filter((j) => j === key || row[j] >= 0.005).map((j) => {
-        const text = percent(row[j]), half = 4 * text.length + 2, at = clamp(x[j], half, stage.clientWidth - half);
-        if (taken.some((other) => Math.abs(at - other[0]) < half + other[1])) return "";
+        const text = percent(row[j]), half = 4 * text.length + (j === key ? 6 : 4), close = (at) => taken.find((other) => Math.abs(at - other[0]) < half + other[1]);
+        let at = clamp(x[j], half, stage.clientWidth - half);
+        const other = close(at), aside = other ? other[0] + Math.sign(at - other[0]) * (half + other[1] + 0.1) : at;
+        if (Math.abs(aside - at) <= self.columns[j] / 5) at = clamp(aside, half, stage.clientWidth - half);
+        if (close(at)) return "";
         taken.push([at, half]);
         return `<text${on(j, ' font-weight="700"')} x="${at}" y="${foot + (up > 0 ? 14 : -5)}">${text}</text>`;
       });

@@ -110,37 +110,39 @@ inner_product = explorable(
 
 
 def _one_rotation(m, t, pair, *, table=sinusoidal.table):
-    dim, base = 8, 10.0  # with the paper's 10,000 most clocks would stand still
-    frequency = base ** (-2 * pair / dim)
+    dim, base, frequency = 8, 10.0, 10.0 ** (-pair / 4)  # with the paper's 10,000 most clocks would stand still
 
     def hand(position, length=1.0):
         of = table(torch.tensor([position], dtype=torch.float64), dim, base)[0, 2 * pair : 2 * pair + 2]
         return (length * of).tolist()
 
     def arc(start, radius):  # the clock's way from start to start + t: clockwise from the top
-        angle = frequency * (start + torch.linspace(0, t, 33, dtype=torch.float64))
+        angle = frequency * (start + torch.linspace(0, t, 13, dtype=torch.float64))
         return radius * angle.sin(), radius * angle.cos()
 
-    around = torch.linspace(0, 2 * math.pi, 65)
-    (x0, y0), (x1, y1), (u, v) = hand(m), hand(m + t), hand(t, 0.5)
-    grip, named = dict(size=[0, 14], opacity=1), dict(halo=True, place="middle center")
+    def clear(position, *others):  # whether there is room for its name
+        return all(math.dist(hand(position), hand(other)) > 0.25 for other in others)
+
+    (x0, y0), (x1, y1), (u, v), around = hand(m), hand(m + t), hand(t, 0.5), torch.linspace(0, 2 * math.pi, 65)
+    names = ["0" * clear(0, m, m + t), "t" * clear(t, 0, m, m + t)]
+    grip, named, curve = dict(size=[0, 14], opacity=1), dict(halo=True, place="middle center"), dict(shape="spline")
     data = [
-        line("clock face", around.cos(), around.sin(), "gray", 1, showlegend=False),
+        line("clock face", around.cos(), around.sin(), "gray", 1),
         line("at 0", [0, 0], [0, 0.5], "gray", 2),
         line("at t", [0, u], [0, v], "gray", 2, "dot"),
-        line("the turn from 0", *arc(0, 0.3), "gray", 2, showlegend=False),
+        line("the turn from 0", *arc(0, 0.3), "gray", 2, line=curve),
         path("at m", [0, x0], [0, y0], "blue", 3, marker=grip),
         path("at m + t", [0, x1], [0, y1], "orange", 3, "dash", marker=dict(symbol="diamond", **grip)),
-        line("the turn from m", *arc(m, 0.75), "green", 5),
-        label("0 and t", *zip(hand(0, 0.6), hand(t, 0.6)), ["0", "t" if t else ""], "gray", **named),
-        label("m", 1.19 * x0, 1.19 * y0, "<b>m</b>", "blue", **named),
-        label("m + t", 1.26 * x1, 1.19 * y1, "<b>m + t</b>" if t else "", "orange", **named, cliponaxis=False),
-        label("up", -1.36, 1.33, "lane 2i + 1: cos ↑", "ink", "middle right"),
-        label("right", 1.36, -1.33, "lane 2i: sin →", "ink", "middle left"),
+        line("the turn from m", *arc(m, 0.75), "green", 5, line=curve),
+        label("0 and t", *zip(hand(0, 0.6), hand(t, 0.6)), names, "gray", **named),
+        label("m", 1.2 * x0, 1.2 * y0, "<b>m</b>", "blue", **named),
+        label("m + t", 1.31 * x1, 1.2 * y1, "<b>m + t</b>" * clear(m + t, m), "orange", **named, cliponaxis=False),
+        label("up", -1.46, 1.27, "lane 2i + 1: cos ↑", "ink", "middle right"),
+        label("right", 1.46, -1.27, "lane 2i: sin →", "ink", "middle left"),
     ]
-    bare = axis(-1.38, 1.38, zeroline=False, tickvals=[-1, 0, 1])
-    layout = dict(height=410, showlegend=False, margin=dict(l=4, r=4, t=6, b=24))
-    layout |= dict(xaxis=dict(constrain="domain", **bare), yaxis=dict(scaleanchor="x", **bare))
+    at, phone = dict(zeroline=False, tickvals=[-1, 0, 1]), dict(yaxis=dict(showticklabels=False, ticks=""))
+    layout = dict(height=450, showlegend=False, margin=dict(l=4, r=4, t=6, b=24), meta=dict(phone=phone))
+    layout |= dict(xaxis=axis(-1.48, 1.48, constrain="domain", **at), yaxis=axis(-1.34, 1.34, scaleanchor="x", **at))
     return dict(data=data, layout=layout), {"angle": t * frequency, "degrees": math.degrees(t * frequency)}
 
 
@@ -148,11 +150,11 @@ one_rotation = explorable(
     _one_rotation,
     title="One rotation carries every position",
     alt="A clock face for one pair of lanes. A solid hand stands at position m, a dashed one at m + t, with the arc "
-    "between them; both hands are dragged by their tips. A short gray pair of hands stands at 0 and t, with an arc "
-    "of the same angle.",
+    "between them; both hands are dragged by their tips. A short gray pair of hands stands at 0 and t,"
+    " with an arc of the same angle.",
     handles={"at m": "m", "at m + t": "t"},
     readout="t tokens turn it by {degrees:+.0f}°, from every m · tω = {angle:+.2f} rad",
-    m=slider(range(7), label="position m", default=3),  # within one turn: a drag has one place to go
-    t=slider(range(-3, 4), label="shift t", default=2, format=signed),
-    pair=slider(range(4), label="pair of lanes i"),
+    m=slider([k / 4 for k in range(21)], label="position m", default=3),  # within one turn: a drag has one place to go
+    t=slider([k / 2 for k in range(-5, 6)], label="shift t", default=2, format=lambda t: signed(t, 1)),
+    pair=slider(range(4), label="pair of lanes i", default=1),
 )
