@@ -144,6 +144,7 @@ def choices_table():
 OTHERS = {"sinusoidal_volume": "Volumes of the sinusoid", "report_causal": "One model, next character"}
 OTHERS |= {"report_masked": "One model, hidden characters", "ablation_text": "Parts of ExpoSB and RSE, text"}
 OTHERS |= {"ablation_needle": "Parts of ExpoSB and RSE, needle"}
+ONE_CHAPTER = "additions cups fox_gates learned_table pictures pretrained rope_closely scaling".split()
 
 
 def counts_table():
@@ -154,6 +155,9 @@ def counts_table():
         title = OTHERS.get(name) or ("Text, long" if name == TEXT else titled(result["task"]))
         rows.append([title, len(became), *map(became.count, words)])
     rows.append(["all", *map(sum, zip(*(row[1:] for row in rows)))])
+    told = [told for name in ONE_CHAPTER for key, told in load_results(name).items() if "predict" in key]
+    more = sum(len(each) if isinstance(each, dict) or isinstance(each[0], dict) else 1 for each in told)
+    rows.append(["and those of single chapters", more, *["judged there"] * 3])
     return table(["experiment", "predictions", *words], rows)
 
 
