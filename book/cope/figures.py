@@ -20,7 +20,7 @@ def name_of(head):
 
 def two_gates(text, sums, gates, letter, space, names, floor, panel=1, rows=2, across=(0.7, 1), right=1.6, **layout):
     r"""A trained head's staircase, `sums` of its gates over the text, and that of two gates to pull, each letter's and
-    each space's, on x2 and y2, down to the floor. Words stand in rows, both `names` at samples, (x, y) in a panel."""
+    each space's, on x2 and y2, down to the floor. `names`: ends of the legend's two samples; words stand in rows."""
     words, keys = list(re.finditer(r"\S+|\n\n", text)), list(range(len(text)))
     mine = sums(torch.tensor([space if c.isspace() else letter for c in text], dtype=torch.float64))
     head, grip = sums(torch.tensor(gates, dtype=torch.float64)), dict(color="blue", panel=2)

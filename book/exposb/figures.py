@@ -108,7 +108,7 @@ fading = explorable(
 
 LANES, PAIRS = "lane by lane", "pair by pair"
 HEAD, FLAT = 16, 0.8  # lanes, and the factor far from the bump
-CENTERS = [n / 4 for n in range(16)] + [n / 2 for n in range(8, 16)] + list(range(8, HEAD))  # the first in the middle
+CENTERS = [n / 4 for n in range(16)] + [n / 2 for n in range(8, 16)] + list(range(8, HEAD))  # 4 in the middle
 
 
 def bump(lane, center=HEAD / 4, top=1.2):

@@ -28,7 +28,7 @@ class Runs(NamedTuple):
     of: str
 
     def word(self, at=-1) -> str:
-        r"""What the two rows say at the longest context, or at another."""
+        r"""What the two rows say at the last of the lengths, or at another; the first is within training's window."""
         return in_longer(self.whole[:, 0], self.whole[:, at], self.cut[:, at], self.tolerance)
 
 
@@ -41,9 +41,9 @@ def runs(model: str) -> Runs:
     if experiment != "needle":
         whole, cut, lengths = np.array(arm["whole"]), np.array(arm["cut"]), result["lengths"]
         return Runs(lengths, whole, cut, "rise of loss, nats", (-0.05, 0.27), tolerance, "characters of context")
-    far = [tokens for tokens in result["distances"] if tokens > 32]  # back to the number, in the longest context
-    whole, cut = (np.array(wrong)[:, -len(far) :] for wrong in ([grid[-1] for grid in arm["grid"]], arm["cut_row"]))
-    return Runs(far, whole, cut, "share wrong", (-0.1, 1.1), tolerance, "tokens back to the number")
+    back = [n for n in result["distances"] if n > 32]  # to the number: the last within training's window, and beyond
+    whole, cut = (np.array(wrong)[:, -len(back) :] for wrong in ([grid[-1] for grid in arm["grid"]], arm["cut_row"]))
+    return Runs(back, whole, cut, "share wrong", (-0.1, 1.1), tolerance, "tokens back to the number")
 
 
 def _cut(attention, reach):
@@ -86,5 +86,5 @@ cut = explorable(
     readout="{what}: NoPE {NoPE} · A {A} · B {B}",
     handles={"the front, 1": "reach", "the front, 2": "reach"},
     attention=slider([WHOLE, CUT], label="attention"),
-    reach=slider(LENGTHS, label="how far back", default=LENGTHS[-1]),
+    reach=slider(LENGTHS, label="read on up to", default=LENGTHS[-1]),
 )

@@ -8,7 +8,7 @@ from posenc.lab.experiments import load_results
 from posenc.lab.explore import explorable, slider
 from posenc.lab.explore.parts import axis
 
-LEVELS = [float(f"{m}e-{n}") for n in (4, 3, 2, 1) for m in (1, 1.4, 2, 3, 5, 7)][3:] + [1.0]
+LEVELS = [float(f"{m}e-{n}") for n in (4, 3, 2, 1) for m in (1, 1.4, 2, 3, 5, 7) if n < 4 or m > 2] + [1.0]
 
 
 def _trained(letter, space):
@@ -43,6 +43,6 @@ trained = explorable(
     "Alike they make a straight line; with spaces all but shut and letters wide open it lies on the head's.",
     readout="two gates leave the oldest {mine:.0f} · the head {head:.0f} · {apart:.1f} logits apart on average",
     handles={"gate of each letter": "letter", "gate of each space": "space"},
-    letter=slider(LEVELS[15:], label="letter", default=0.2),
+    letter=slider([level for level in LEVELS if level >= 0.1], label="letter", default=0.2),
     space=slider(LEVELS, label="space", default=0.2),
 )

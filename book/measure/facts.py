@@ -306,7 +306,7 @@ def files_table():
         rates = "one for all" if "lr" in settings else "–"
         rates = "chosen" if "choice" in result or "held_back" in settings else rates
         rates = "chosen by two of these seeds" if "rates" in result else "–" if name in UNTRAINED else rates
-        rates = "chosen in the study" if name in INHERITED else rates
+        rates = "the study's" if name in INHERITED else rates
         if other := re.search(r"--rates results/rates_(\w+)\.json", result["command"]):
             rates += f" on {other[1]}" * (other[1] != name)
         text = result.get("unit", "").startswith("nats")

@@ -46,27 +46,27 @@ def curve(objective: str, arm: str) -> np.ndarray:
     return np.array(RUNS[objective]["methods"][arm]["curve"])
 
 
-def _arms(lines, ghosts, x, front, ticks, bottom, top, title, mark):
+def _arms(lines, ghosts, x, front, ticks, bottom, top, title, rests=False):
     """The arms' lines to the front, each named there; dotted, some in the other state; contexts' rests thin."""
-    gap, wide, later = 0.045 * (top - bottom), x[-1] - x[0], (lines if mark > 1 else {}).items()
+    gap, wide, later = 0.045 * (top - bottom), x[-1] - x[0], (lines if rests else {}).items()
     data = [line(f"rest of {arm}", x[front - 1 :], y[front - 1 :], "gray", 1, opacity=0.4) for arm, y in later]
     data.append(upright("the front", x[front - 1], bottom, top, "ink", 1))
     shadow = np.concatenate([np.append(ghosts[arm][:front], math.nan) for arm in ghosts])
     data.append(line("dotted", np.tile(np.append(x[:front], math.nan), len(ghosts)), shadow, "gray", 1, "dot"))
-    rows = lines | {f"other {arm}": ghosts[arm] for arm in ghosts if mark == 1}
+    rows = lines | {f"other {arm}": ghosts[arm] for arm in ghosts if not rests}
     raised = apart([rows[arm][front - 1] for arm in rows], gap, bottom)
     for arm, place in zip(rows, apart([-y for y in raised], gap, 1.2 * gap - top)):  # minus: below the handle
         color, dash, width = LOOK.get(arm, ("gray", "solid", 3 if arm == "nope" else 1.2))
-        look = dict(dash=dash, marker=dict(size=mark), hover=f"{NAMES[arm]}: %{{y:.2f}}")
+        look = dict(dash=dash, marker=dict(size=6 if rests else 1), hover=f"{NAMES[arm]}: %{{y:.2f}}")
         data += [path(arm, x[:front], rows[arm][:front], color, width, **look)] if arm in lines else []
         start, height = x[front - 1] + np.array([0.01, 0.04]) * wide, [rows[arm][front - 1], -place]
         name = label(f"name of {arm}", start, height, ["", NAMES[arm]], color, "middle right", 12, True)
         data.append(name | dict(mode="lines+text", line=dict(color=COLORS["gray"], width=0.8)))
-    left, right = x[0] - (0.12 if mark > 1 else 0.04) * wide, x[-1] + 0.24 * wide
+    left, right = x[0] - (0.12 if rests else 0.04) * wide, x[-1] + 0.24 * wide
     axes = dict(xaxis=axis(left, right, title, **ticks), yaxis=axis(bottom, top, "loss, nats"))
     phone = dict(xaxis=dict(range=[left, x[-1] + 0.68 * wide]))
     layout = dict(height=440, showlegend=False, margin=dict(t=12), meta=dict(phone=phone), **axes)
-    return dict(data=data, layout=layout), {f"{arm}": lines[arm][front - 1] for arm in ("rse", "nope")}
+    return dict(data=data, layout=layout), {arm: lines[arm][front - 1] for arm in ("rse", "nope")}
 
 
 def _curves(task, step):
@@ -74,7 +74,7 @@ def _curves(task, step):
     (other,) = (of[words] for words in of if words != task)
     ghosts, ticks = {arm: other[arm] for arm in ("rse", "nope")}, dict(tickvals=[0, 200, 400, 600])
     steps = 10 * np.arange(1, 1 + len(other["nope"]))
-    return _arms(of[task], ghosts, steps, step // 10, ticks, 1.25, 3.2, "step of training", 1)
+    return _arms(of[task], ghosts, steps, step // 10, ticks, 1.25, 3.2, "step of training")
 
 
 def _longer(task, form, length):
@@ -83,7 +83,7 @@ def _longer(task, form, length):
     ghosts = {arm: scores(name, f"{arm}_ran").mean(0) for arm in FIVE}
     lines, ghosts = (lines | ghosts, {arm: lines[arm] for arm in FIVE}) if form == RAN else (lines, ghosts)
     ticks = dict(tickvals=[0, 1, 2], ticktext=[str(length) for length in LENGTHS])
-    return _arms(lines, ghosts, np.arange(3), 1 + LENGTHS.index(length), ticks, 1.35, 3.5, "context, characters", 6)
+    return _arms(lines, ghosts, np.arange(3), 1 + LENGTHS.index(length), ticks, 1.35, 3.5, "context, characters", True)
 
 
 curves = explorable(
@@ -92,7 +92,7 @@ curves = explorable(
     alt="Training loss by step, of models that fill in hidden characters or, at a press, predict the next. The "
     "report's five arms are colored, the four beside them gray, NoPE's line heavy; each has its name at its end. The "
     "upright line, the step, can be dragged, and the names ride along. Dotted: RSE and NoPE at the other task.",
-    readout="dotted: the other task · RSE {rse:.2f}, NoPE {nope:.2f}",
+    readout="RSE {rse:.2f}, NoPE {nope:.2f} · dotted: the other task",
     handles={"the front": "step"},
     task=slider(TASKS, label="task", default=TASKS[1]),
     step=slider(range(100, 601, 50), label="step of training", default=600, play=True),
@@ -104,7 +104,7 @@ longer = explorable(
     "stick-breaking, RSE and ALiBi run level, and what adds vectors has risen at twice the length. For hidden "
     "characters RSE, lowest of all, and ALiBi run level, and RoPE and ExpoSB rise between twice and four times. "
     "As their code ran, RSE rises for the next character. Dotted: the five in the other form. Faint: what is to come.",
-    readout="dotted: the other form · RSE {rse:.2f}, NoPE {nope:.2f}",
+    readout="RSE {rse:.2f}, NoPE {nope:.2f} · dotted: the other form",
     handles={"the front": "length"},
     task=slider(TASKS, label="task"),
     form=slider([DESCRIBED, RAN], label="the report's five"),

@@ -43,8 +43,8 @@ def _four_terms(start):
     maps, cells, edge = _maps(start), list(range(TOKENS)), [-0.5, TOKENS - 0.5]
     scale = dict(x=0.96, y=0.39, len=0.8, thickness=8, xpad=0, tickvals=[-4, 0, 4])
     shades = dict(zmin=-4, zmax=4, colorscale=DIVERGING, xgap=1, ygap=1, colorbar=scale)
-    first, last = [f"key {start}", f"{start}"], f"{start + TOKENS - 1}"
-    across, down = (dict(tickvals=[0, TOKENS - 1], ticktext=[words, last]) for words in first)
+    texts, last = [f"key {start}", f"{start}"], f"{start + TOKENS - 1}"
+    across, down = (dict(tickvals=[0, TOKENS - 1], ticktext=[text, last]) for text in texts)
     bare, axes, phone, words, frames = dict(showgrid=False, zeroline=False, tickangle=0), {}, {}, [], []
     frame = dict(type="rect", x0=0, x1=1, y0=0, y1=1, layer="below", line=dict(color=COLORS["gray"], width=0.5))
     data = [

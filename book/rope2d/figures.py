@@ -90,7 +90,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
         meta=dict(phone=phone | dict(annotations=[note | dict(x=0, y=0, yanchor="bottom")])),
     )
     at = {way: z[SIDE - 1 + step, SIDE - 2].item() for way, step in diagonals.items()}
-    return dict(data=data, layout=layout), {"right": at["↖"], "left": at["↙"]}
+    return dict(data=data, layout=layout), {"up": at["↖"], "down": at["↙"]}
 
 
 map = explorable(
@@ -101,7 +101,7 @@ map = explorable(
     "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
     "From the query leads an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
     "Stripes lie across the arrow. Drag the diamond, the query, or the number at a long arrow.",
-    readout="score on ↖ {right:+.2f} · on ↙ {left:+.2f}",
+    readout="score on ↖ {up:+.2f} · on ↙ {down:+.2f}",
     handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
     row=slider(range(2, SIDE - 2), label="row of the query", default=4),
     column=slider(range(SIDE - 2), label="column of the query", default=4),
