@@ -25,7 +25,7 @@ NAMES = {
 }
 ARMS, FIVE = tuple(NAMES), tuple(NAMES)[:5]
 OTHER = {f"other {arm}": f"<i>{NAMES[arm]}, other task</i>" for arm in ("rse", "nope")}
-NAMES |= {f"{arm}_ran": f"{NAMES[arm]}, as run" for arm in FIVE} | OTHER
+NAMES |= {f"{arm}_ran": f"{NAMES[arm]}, as run" for arm in FIVE}
 LOOK = {
     "absolute": ("orange", "longdash", 2.6),
     "standard": ("orange", "dash", 2.6),
@@ -56,11 +56,11 @@ def _arms(lines, ghosts, x, front, ticks, bottom, top, title, rests=False):
     rows = lines | {f"other {arm}": ghosts[arm] for arm in ghosts if not rests}
     raised = apart([rows[arm][front - 1] for arm in rows], gap, bottom)
     for arm, place in zip(rows, apart([-y for y in raised], gap, 1.2 * gap - top)):  # minus: below the handle
-        color, dash, width = LOOK.get(arm, ("gray", "solid", 3 if arm == "nope" else 1.2))
-        look = dict(dash=dash, marker=dict(size=6 if rests else 1), hover=f"{NAMES[arm]}: %{{y:.2f}}")
+        of, (color, dash, width) = (NAMES | OTHER)[arm], LOOK.get(arm, ("gray", "solid", 3 if arm == "nope" else 1.2))
+        look = dict(dash=dash, marker=dict(size=6 if rests else 1), hover=f"{of}: %{{y:.2f}}")
         data += [path(arm, x[:front], rows[arm][:front], color, width, **look)] if arm in lines else []
         start, height = x[front - 1] + np.array([0.01, 0.04]) * wide, [rows[arm][front - 1], -place]
-        name = label(f"name of {arm}", start, height, ["", NAMES[arm]], color, "middle right", 12, True)
+        name = label(f"name of {arm}", start, height, ["", of], color, "middle right", 12, True)
         data.append(name | dict(mode="lines+text", line=dict(color=COLORS["gray"], width=0.8)))
     left, right = x[0] - (0.12 if rests else 0.04) * wide, x[-1] + 0.24 * wide
     axes = dict(xaxis=axis(left, right, title, **ticks), yaxis=axis(bottom, top, "loss, nats"))
