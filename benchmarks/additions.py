@@ -8,7 +8,7 @@ characters, in nats, as the context before them grows, whole and with attention 
     changed    the trained RoPE models: logits times ln(i + 1) / ln(L) for queries at i >= L, in the test alone; the
                rotation dropped and 60 more steps at L without it, as DroPE does, and the same steps with it
     longer     RoPE trained on windows of 8 L, as many characters a step
-    budget     a method for each place, and none, with 4 and 16 times the steps; one seed of stick-breaking's longest
+    budget     a method for each place, and none, with 4 and 16 times the steps
 Writes results/additions.json. Chapter: Longer than trained.
 """
 
@@ -71,7 +71,8 @@ TRAINED = {
 
 def tested(model):
     losses = short_long(model, SETTINGS)
-    return {kind: losses[kind] for kind in ("whole", "cut")}
+    first, *_, last = losses["blocks"]["whole"]
+    return {kind: losses[kind] for kind in ("whole", "cut")} | {"in_blocks": first + last}
 
 
 def trained(arm, seed):
@@ -108,12 +109,10 @@ def measure(kind, *cell):
 def main():
     facts = record.begun(__doc__, "additions", "study", SETTINGS)
     todo = [("trained", arm, seed) for seed in SEEDS for arm in TRAINED] + [("longer", seed) for seed in SEEDS]
-    budgets = [("budget", method, factor, seed) for factor in BUDGETS for seed in SEEDS for method in ONE_A_PLACE]
-    todo += [cell for cell in budgets if cell[1:3] != ("stickbreaking", BUDGETS[-1]) or cell[3] == SEEDS[0]]
+    todo += [("budget", method, factor, seed) for factor in BUDGETS for seed in SEEDS for method in ONE_A_PLACE]
     cells = record.in_turn(todo, measure, "additions", "cells")
     arms = dict.fromkeys(arm for cell in todo for arm in cells[cell])
     losses = {arm: [cells[cell][arm] for cell in todo if arm in cells[cell]] for arm in arms}
-    fewer = {arm: {"seeds": list(SEEDS[: len(each)])} for arm, each in losses.items() if len(each) < len(SEEDS)}
     results = {
         "question": "What do additions to RoPE, and a longer training, change when the context grows?",
         "unit": "nats per character",
@@ -121,8 +120,10 @@ def main():
         "choice": {"rope": {"lr": SETTINGS.lr}},
         "lengths": SETTINGS.lengths,
         "predictions": PREDICTIONS,
+        "in_blocks": record.IN_BLOCKS,
         "methods": {
-            arm: {kind: [x[kind] for x in each] for kind in each[0]} | fewer.get(arm, {})
+            arm: {kind: [x[kind] for x in each] for kind in ("whole", "cut")}
+            | {"in_blocks": record.over_seeds(x["in_blocks"] for x in each)}
             for arm, each in losses.items()
         },
     }

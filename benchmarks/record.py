@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from posenc.lab.experiments import check_results, load_results, provenance, six_digits, write_json
 from posenc.lab.train import Settings, settings_for
-from posenc.lab.train.measures import target_losses
+from posenc.lab.train.measures import BLOCKS, target_losses
 from posenc.lab.train.tasks import IGNORE, TASKS
 
 SEEDS, CHOOSING = range(5), range(2)  # of an arm, and those of them that choose its learning rate
@@ -155,9 +155,30 @@ def with_encoding(model, encoding):
     return model
 
 
+def targets_of(model, windows, settings, length, **how):
+    """Losses of the last characters of the windows at a context length, [W, targets] in nats; as `target_losses`."""
+    return target_losses(model, windows[:, -(length + 1) :], **how)[:, -settings.targets :]
+
+
 def target_loss(model, windows, settings, length, **how):
-    """Loss of the last characters of the windows at a context length, in nats; how: as `target_losses`."""
-    return target_losses(model, windows[:, -(length + 1) :], **how)[:, -settings.targets :].mean().item()
+    """The mean of `targets_of`."""
+    return targets_of(model, windows, settings, length, **how).mean().item()
+
+
+IN_BLOCKS = (
+    "Losses at the first and then at the last length, whole, in so many blocks of neighboring windows each: means over "
+    "the seeds, for intervals that count the choice of windows too."
+)
+
+
+def in_blocks(rows):
+    """The mean of each block of neighboring windows, [BLOCKS], of losses [W, targets]."""
+    return [round(part.mean().item(), 4) for part in rows.tensor_split(BLOCKS)]
+
+
+def over_seeds(cells):
+    """The mean over seeds of lists of numbers, in four digits."""
+    return [round(statistics.fmean(column), 4) for column in zip(*cells)]
 
 
 def descend(loss, model, optimizer, rate, clip=1.0):
