@@ -318,6 +318,7 @@ FAULTS = [
     ("llama", {"partial_rotary_factor": 0.5, "alibi": True}, "alibi=True is ignored"),
     ("minimax_m2", {"rotary_dim": 64}, "rotary_dim=64 is ignored"),
     ("qwen2", {"sliding_window": 4096}, "4096 is not in force"),
+    ("qwen3", {"sliding_window": 9, "use_sliding_window": True, "max_window_layers": 32}, "max_window_layers=32 lea"),
     ("llama", {"rope_stretch": 2}, "rope_stretch=2 is not known"),
     ("gemma3_text", SCALED["yarn, of a kind"][1], "truncate=false is ignored"),
 ]

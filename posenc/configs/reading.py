@@ -155,6 +155,8 @@ class Reading(list):
         if "from" in row:
             first, even = self.get("max_window_layers", kind=int, minimum=0, needed=True), row["from"] == "even"
             letters = ["s" if (i < first and i % 2 == 0 if even else i >= first) else "F" for i in range(count)]
+            if self.window and "s" not in letters and "sliding_window" in self.keys.given:
+                self.fault(f"sliding_window={self.window} is not in force: max_window_layers={first} leaves no layer")
         elif "by_turns" in row:
             letters = [pattern[bool(turns)] for turns in self.turns]
         elif full := self.get("full_attn_idxs", kind=list):
