@@ -24,7 +24,7 @@
   const LISTS = /^book\/(api|notation|references|(errata|teachers)\/index)$/;
   const asked = (new URLSearchParams(location.search).get("q") || "").toLowerCase().trim();
   const words = asked.split(/[^\p{L}\p{N}]+/u).filter(Boolean).map((word) => word.replace(/(?<=...)s$/, ""));
-  const has = (text, word) => new RegExp("(?<![\\p{L}\\p{N}])" + word, "iu").test(text);
+  const has = (text, word) => new RegExp(`(?<![\\p{L}\\p{N}])${word}` + (word[2] ? "" : "(?![\\p{L}\\p{N}])"), "iu").test(text);
   const hit = (text) => words.every((word) => has(text, word));
   let headings; // {page: how many of its headings have all words}
   Scorer.score = ([page, title, , description, score]) => {
@@ -46,9 +46,21 @@
   };
 
   // A hit leads to the heading with most of the words. Where no page has all of them: the pages with most, where a rare
-  // word counts for more.
+  // word counts for more, and a heading with most of them counts as much as half of all words.
+  const named = () => {
+    const best = {}; // {page: [share of the words, heading, its id]}: of those with as many, the shortest
+    for (const [heading, places] of Object.entries(Search._index.alltitles)) {
+      const share = words.filter((word) => has(heading, word)).length / words.length - heading.length / 1e5;
+      if (share < 0.6) continue;
+      for (const [file, id] of places) {
+        const page = Search._index.docnames[file];
+        if (id !== null && share > (best[page] || [0])[0]) best[page] = [share, heading, "#" + id];
+      }
+    }
+    return best;
+  };
   const strict = Search.performTermsSearch;
-  const most = (terms, excluded) => {
+  const most = (terms, excluded, best) => {
     const sums = new Map();
     let total = 0;
     for (const term of terms) {
@@ -57,23 +69,15 @@
       total += hits.length ? worth : 0;
       for (const hit of hits) sums.set(hit[0], [hit, (sums.has(hit[0]) ? sums.get(hit[0])[1] : 0) + worth]);
     }
-    const ranked = [...sums.values()].filter(([, sum]) => sum >= total / 2).sort((a, b) => b[1] - a[1]).slice(0, 10);
-    return ranked.map(([hit, sum]) => [...hit.slice(0, 4), Math.round((30 * sum) / total), hit[5]]);
+    const worth = ([hit, sum]) => sum + (hit[0] in best ? (best[hit[0]][0] * total) / 2 : 0);
+    const ranked = [...sums.values()].filter((one) => worth(one) >= total / 2).sort((a, b) => worth(b) - worth(a)).slice(0, 10);
+    return ranked.map(([hit, sum]) => [...hit.slice(0, 4), Math.round((30 * worth([hit, sum])) / total), hit[5]]);
   };
-  const shareOf = (heading) => words.filter((word) => has(heading, word)).length / words.length;
   Search.performTermsSearch = (terms, excluded) => {
+    const best = named();
     let found = strict(terms, excluded);
-    if (!found.length && terms.size > 1 && (found = most(terms, excluded)).length) {
+    if (!found.length && terms.size > 1 && (found = most(terms, excluded, best)).length) {
       Documentation.TRANSLATIONS[FOUND] = "No page has all of these words. Results with most of them: ${resultCount}. The best come first.";
-    }
-    const best = {}; // {page: [share of the words, heading, its id]}
-    for (const [heading, places] of Object.entries(Search._index.alltitles)) {
-      const share = shareOf(heading);
-      if (share < 0.6) continue;
-      for (const [file, id] of places) {
-        const page = Search._index.docnames[file];
-        if (id !== null && share > (best[page] || [0])[0]) best[page] = [share, heading, "#" + id];
-      }
     }
     return found.map(([page, title, anchor, ...rest]) =>
       page in best && best[page][1] !== title ? [page, `${title} > ${best[page][1]}`, best[page][2], ...rest] : [page, title, anchor, ...rest]);
