@@ -9,7 +9,6 @@ from urllib.parse import quote
 import pytest
 
 from posenc.lab.explore import STATIC, explorable, slider
-from posenc.lab.explore.notebook import module_js, packed_plotly
 
 pytestmark = pytest.mark.browser
 
@@ -291,24 +290,6 @@ def test_no_address_harms_the_page(drawn):
         page.evaluate("(state) => posencExplorables.list[0].set(state)", DIAL.default_state())
         page.evaluate(GO, f"{DIAL.id}={address}")
         assert at(page) == DIAL.default_state() | {"m": m} and page.evaluate(TOLD) == [None, 0], address[:80]
-
-
-RENDER = """async ([source, markup, record, plotly]) => {
-    document.body.replaceChildren();
-    delete window.posencExplorables;
-    const url = URL.createObjectURL(new Blob([source], {type: "text/javascript"})), el = document.body;
-    const {default: {render}} = await import(url);
-    window.off = render({model: {get: (name) => ({markup, record, plotly})[name]}, el});
-    await posencExplorables.list[0].start();
-}"""
-
-
-def test_render_draws_a_figure_from_a_plain_model(drawn):
-    page = drawn(start=False)
-    page.evaluate(RENDER, [module_js(), FIGURE, DIAL.record(), packed_plotly()])
-    page.locator("input[name=m]").press("End")
-    assert at(page)["m"] == 11 and page.locator(".explorable-drawing .xtick").count() > 0
-    assert page.evaluate("off() || posencExplorables.list.length") == 0
 
 
 FRAME = """<!doctype html><html theme="dark"><meta charset="utf-8"><script>

@@ -15,11 +15,6 @@ def packed_plotly() -> str:
     return base64.b64encode(gzip.compress((STATIC / "plotly-cartesian.min.js").read_bytes(), 9, mtime=0)).decode()
 
 
-def module_js() -> str:
-    r"""The player as an ES module with `render({ model, el })`, for anywidget, marimo and whatever else takes one."""
-    return (STATIC / "player.js").read_text("utf-8") + "export default { render: posencExplorables.render };\n"
-
-
 def figure_html(prefix: str, inside: str) -> str:
     r"""A figure that brings its style and player along: Colab shows each output in a frame of its own."""
     player = (STATIC / "player.js").read_text("utf-8").replace("</script", "<\\/script")

@@ -1,20 +1,17 @@
 /* The player of posenc's explorables: one script for the book's pages, the pages to embed, and a notebook's output.
  *
- * Its entry is `render({ model, el })`, as anywidget and marimo call it. `model.get` answers
- *     "record"   a figure's states, or a promise of them (posenc/lab/explore/states.py documents their form)
- *     "markup"   its HTML, where `el` does not hold the figure yet (posenc/lab/explore/page.py writes it)
- *     "plotly"   the library, gzipped and in base64, where the page has none
- * A page loads this file as a classic script, since browsers load no module from file://; it then renders each
- * figure.explorable it finds, but draws nothing until the reader has done anything on the page. From then on a figure
- * that comes near, is touched or is named by the address loads plotly and its states (classic scripts, too), draws over
- * the static picture, and redraws while a control moves.
+ * A page loads this file as a classic script, since browsers load no module from file://. It lists each
+ * figure.explorable it finds (posenc/lab/explore/page.py writes them), but draws nothing until the reader has done
+ * anything on the page. From then on a figure that comes near, is touched or is named by the address loads plotly and
+ * its states (posenc/lab/explore/states.py documents their form), draws over the static picture, and redraws while a
+ * control moves.
  */
 (function () {
   "use strict";
   if (window.posencExplorables) return;
 
   const { src = "" } = document.currentScript || {};
-  const home = src.replace(/[^/]*$/, ""); // empty in a notebook and in a module
+  const home = src.replace(/[^/]*$/, ""); // empty in a notebook
   const list = []; // one entry a figure
   const states = {}; // id -> states, as the data files register them
   const loading = {}; // url -> promise
@@ -294,7 +291,7 @@
 
   // ---- one figure
 
-  function Explorable(figure, model) {
+  function Explorable(figure, packed) {
     const body = figure.querySelector("[data-explorable]");
     const controls = Array.from(body.querySelectorAll(".explorable-control"), (element) => Control(element));
     const self = {
@@ -665,9 +662,9 @@
     }
 
     async function wake() {
-      const coming = library(model.get("plotly"));
+      const coming = library(packed);
       coming.catch(() => {}); // it is awaited below
-      record = await model.get("record");
+      record = await findRecord(figure.querySelector("[data-explorable]"));
       for (const { arrays } of record.tables) Object.values(arrays).forEach(open);
       say(); // the states are small and come first
       library_ = await coming;
@@ -795,21 +792,14 @@
 
   // ---- the page
 
-  // Returns what takes the figure off the player's list again.
-  function render({ model, el }) {
-    const markup = model.get("markup");
-    if (markup) el.innerHTML = markup;
-    const self = Explorable(markup ? el.querySelector("figure.explorable") : el, model);
+  // packed: plotly, gzipped and in base64, where the page has none.
+  function enlist(figure, packed) {
+    const self = Explorable(figure, packed);
     list.push(self);
     if (stirred || !home) watch(self);
-    return () => { list.splice(list.indexOf(self), 1); };
   }
 
-  // A figure that stands in the page as a model: its states are in it, or in a script beside the player.
-  function pageModel(figure, more = {}) {
-    return { get: (name) => (name === "record" ? findRecord(figure.querySelector("[data-explorable]")) : more[name]) };
-  }
-
+  // A figure's states are in it, or in a script beside the player.
   async function findRecord(body) {
     const inline = body.querySelector("script.explorable-data"), id = body.dataset.explorable;
     if (inline) return JSON.parse(inline.textContent);
@@ -869,7 +859,7 @@
     for (let tries = 0; tries < 300 && !find(); tries++) {
       await new Promise((again) => setTimeout(again, 50)); // JupyterLab runs scripts before it shows the output
     }
-    if (find()) render({ model: pageModel(find(), { plotly: packed }), el: find() });
+    if (find()) enlist(find(), packed);
   }
 
   window.posencExplorable = (id, record) => { states[id] = record; };
@@ -877,12 +867,10 @@
     scripts[name] = draw;
     list.filter((e) => e.id === name).forEach(wakeUp); // a script that the page itself brings waits for nobody
   };
-  window.posencExplorables = { list, render, notebook, idle, get: (id) => list.find((e) => e.id === id) };
+  window.posencExplorables = { list, notebook, idle, get: (id) => list.find((e) => e.id === id) };
 
   function begin() {
-    for (const el of document.querySelectorAll("figure.explorable:not(.explorable-notebook)")) {
-      render({ model: pageModel(el), el });
-    }
+    document.querySelectorAll("figure.explorable:not(.explorable-notebook)").forEach((figure) => enlist(figure));
     if (home) document.querySelectorAll("figure.live").forEach(Live);
     readLink();
     window.addEventListener("hashchange", readLink);
