@@ -46,7 +46,7 @@ def _named(ends, chosen):
     named = [chosen]
     for head in [0, len(ends) - 1, *range(1, len(ends) - 1)]:
         (x, y), taken = ends[head], [ends[h] for h in named]
-        if all(abs(x - a) > 13 or abs(y - b) > 1.9 for a, b in taken):
+        if all(abs(x - a) > 26 or abs(y - b) > 1.2 for a, b in taken):
             named.append(head)
     return named[1:]
 
@@ -65,11 +65,9 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     ends = [_end(curve) for curve in row]
     fan_x = [x for end, _ in ends for x in (query, end, math.nan)]
     fan_y = [y for curve, (_, end) in zip(row, ends) for y in (curve[-1], end, math.nan)]
-    # The mildest names stand below the zero line.
-    beside = [(x, y if x else min(y, -1.5)) for x, y in ends]
-    named = _named(beside, chosen)
-    x = [beside[h][0] or -7 for h in named]  # beside what may be held at the end of a line
-    y = [beside[h][1] - 1.2 * (beside[h][0] > 0) for h in named]
+    named = _named(ends, chosen)
+    x = [ends[h][0] or -2 for h in named]
+    y = [ends[h][1] - 1.2 * (ends[h][0] > 0) for h in named]
     places = ["middle left" if ends[h][0] == 0 else "bottom center" for h in named]
     weight, held = "weight 10<sup>%{y:.1f}</sup>", f"95% of the weight of equal logits: {near} keys"
     (at, low), penalty = ends[chosen], "key %{x:.0f}: bias %{y:.2f}"
@@ -99,7 +97,7 @@ def _decay(heads, head, query, *, slopes=slopes, bias=bias):
     layout = dict(
         height=500,
         xaxis=axis(-38, KEYS + 2, "key position j", anchor="y2", tickvals=[0, 32, 64, 96, 127]),
-        yaxis=axis(LOW, 1.5, "bias", domain=[0.54, 1]),
+        yaxis=axis(LOW, 1.5, "bias", domain=[0.54, 1], zeroline=False, showgrid=False),  # lines would run through names
         yaxis2=axis(*WEIGHTS, "weight", domain=[0, 0.47], tickvals=[-6, -4, -2, 0], ticktext=TICKS),
     )
     match = "hidden" if query < MATCH else f"{content[MATCH]:.4f}" if content[MATCH] > 1e-4 else "below 0.0001"
@@ -115,7 +113,7 @@ decay = explorable(
     f"again (dashed), with content dots scattered around it, and above them a star: key {MATCH}, which fits the query. "
     "A bracket at the top spans the keys that hold 95% of the weight of equal logits.",
     readout=f"slope {{slope:.4f}} · halves in {{half:.1f}} · key {MATCH}: {{match}}",
-    handles={"end of this head's line": "head", "query": "query", "query, below": "query"},
+    handles={"end of this head's line": "head", "query": "query"},
     heads=slider([2, 4, 8, 12, 16], label="heads H", default=8),
     head=slider(range(1, 17), label="head h", default=4, at_most="heads"),
     query=slider(range(7, KEYS, 5), label="query position i", default=127),

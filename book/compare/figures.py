@@ -8,7 +8,7 @@ import numpy as np
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import HALO, apart, axis, dots, leaders, line, path
+from posenc.lab.explore.parts import apart, axis, label, leaders, line, path
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
@@ -21,8 +21,9 @@ LOOK = {
     "bias": ("green", "solid", "diamond"),
     "weigh": ("purple", "longdash", "star"),
 }
-BOTTOM, TOP = 1.25, 3.75
-GAP = 0.115  # nats between the names of two lines, so that they stand apart on a phone
+BOTTOM, TOP = 1.25, 3.95
+KEY, COLORED = ["■ embed", "▲ rotate", "◆ bias", "★ weigh"], ["orange", "blue", "green", "purple"]
+GAP = 0.122  # nats between the names of two lines, so that they stand apart on a phone
 
 
 def short(name: str) -> str:
@@ -47,26 +48,25 @@ def _slopes(attention):
     lengths, methods, limit = result["lengths"], list(result["methods"]), result["tolerance"]
     whole = {name: losses(name, "whole").mean(0) for name in methods}
     means = {name: losses(name, kind).mean(0) for name in methods}
+    look = {name: LOOK[next(iter(METHODS[name].places), None)] for name in methods}
     risen = [name for name in methods if whole[name][-1] - whole[name][0] > limit]
     up = [name for name in risen if means[name][-1] - means[name][0] > limit]
     back = sorted(set(risen) - set(up), key=lambda name: -whole[name][-1])
     level = statistics.fmean(means[name][-1] for name in methods if name not in risen)
     ends = [*(means[name][-1] for name in up), level]
     names, beside = apart(ends, GAP, BOTTOM + 0.35 * bool(back)), lengths[-1] * 1.14
-    written = [
-        *map(short, up),
-        "<br>".join([*(f"↓ {short(name)}" for name in back), f"{len(methods) - len(risen)} others"]),
-    ]
+    home = "<br>".join([*(f"↓ {short(name)}" for name in back), f"{len(methods) - len(risen)} others"])
+    written, inks = [*map(short, up), home], [*(look[name][0] for name in up), "ink"]
     before = [loss for name in risen for loss in (*whole[name], math.nan)]
     data = [line("before the cut", [*lengths, math.nan] * len(risen), before, "gray", 1, opacity=0.5 if back else 0)]
     for name in methods:
-        color, dash, symbol = LOOK[next(iter(METHODS[name].places), None)]
+        color, dash, symbol = look[name]
         said = dict(hover="%{text}", text=row(name, kind), marker=dict(symbol=symbol, size=7))
         data.append(path(METHODS[name].title, lengths, means[name].tolist(), color, 2, dash, **said))
     data += [
         leaders(ends, names, lengths[-1] * 1.02, beside * 0.985),
-        dots("names", [beside] * len(names), names)
-        | dict(mode="text", text=written, textposition="middle right", textfont=dict(size=12, shadow=HALO)),
+        label("names", [beside] * len(names), names, written, inks, "middle right", 12, True),
+        label("places", [66 * 2**n for n in range(4)], [TOP - 0.1] * 4, KEY, COLORED, "middle right", 12, True),
     ]
     across = (math.log10(lengths[0]) - 0.03, math.log10(lengths[-1]) + 0.37)
     ticks = dict(type="log", tickvals=lengths, ticktext=[str(n) for n in lengths])

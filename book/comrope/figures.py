@@ -6,7 +6,7 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, dots, heat, held, level, line, path, signed
+from posenc.lab.explore.parts import axis, dots, heat, held, label, level, line, path, signed
 from posenc.rotate.liere import rotation
 
 # ------------------------------------------------------------------------------------------------ two walks on a sphere
@@ -91,11 +91,10 @@ def _axis(name, color, dash, degrees):
     """What a block turns about, drawn from one pole out of the sphere, with its name."""
     pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
     x, y, _ = _flat(torch.cat((pole, 1.35 * pole)))
-    side = "right" if name == "rows" else "left" if degrees < 60 else "center"
+    side, raised = ("right", "") if name == "rows" else ("center", "<br> ")  # clear of the handle's ring
     marker = dict(size=[1, 9], opacity=[0, 1], color=color)
-    raised = {60: "<br> ", 90: "\u00a0" * 5 + "<br> "}.get(degrees, "")  # clear of the handle's ring and of the globe
     words = dict(text=["", name + raised], textposition=f"top {side}")
-    look = dict(textfont=dict(color=COLORS[color], size=13), cliponaxis=False, showlegend=False)
+    look = dict(textfont=dict(color=COLORS[color], size=12), cliponaxis=False, showlegend=False)
     trace = path(f"axis of the {name}", x, y, color, 3, dash, marker=marker, **words, **look)
     return trace | dict(mode="lines+markers+text")
 
@@ -105,6 +104,7 @@ def _commute(degrees, rows, columns, shift):
     curve, globe = scores(rows, columns, degrees), _globe()
     x, y, _ = _flat(turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees))
     moves, moved = torch.arange(0, SHIFTS + 0.25, 0.25), "both moved %{x} rows: score %{y:.3f}<extra></extra>"
+    words = dict(mode="lines+text", text=["", "at the start"], textposition="bottom left", textfont=dict(size=12))
     filled = dict(fill="tonexty", fillcolor="rgba(0, 128, 90, 0.15)", showlegend=False)
     data = [
         line("sphere", globe[:, 0], globe[:, 1], "gray", 0.7, showlegend=False),
@@ -113,7 +113,7 @@ def _commute(degrees, rows, columns, shift):
         _way("rows first", down, "blue", "solid", "circle-open"),
         _way("columns first", right, "orange", "dash", "square-open"),
         dots("at once", x, y, "ink", 9, "x"),
-        level("score at the start", curve[0].item(), 0, SHIFTS, "gray", 1.5, "dot", xaxis="x2", yaxis="y2"),
+        level("score at the start", curve[0].item(), 0, SHIFTS, "gray", 1.5, "dot", panel=2) | words,
         line("score of one pair, both tokens moved", moves, curve, "green", 3, hover=moved, panel=2, **filled),
         held("score now", shift, curve[4 * shift].item(), "green", size=15, xaxis="x2", yaxis="y2"),
     ]
@@ -201,35 +201,35 @@ def _blind(form, direction, row, column):
     step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
     curve = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * (step if form == ONE else math.nan)
     patches = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
+    over = torch.tensor([[0.55 if row < 1 else -0.55, 0]])  # the key's name stands over it, in the picture
+    spots = torch.cat((place + over, torch.tensor([[CENTER, CENTER - 0.95]]), CENTER + 2.15 * theta.T))
 
     def points(name, where, symbol, size, color, **parts):
-        return dots(name, where[:, 1], where[:, 0], color, size, symbol, marker=parts)
+        return dots(name, where[:, 1], where[:, 0], color, size, symbol, marker=parts, showlegend=False)
 
     def arrow(name, block, dash):
         tip = CENTER + ARROW * theta[:, block] if block < theta.shape[1] else torch.full((2,), math.nan)
         head = dict(symbol="arrow", angleref="previous", size=[0, 14], color="ink")
-        return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 2, dash, marker=head)
+        return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 2, dash, marker=head, showlegend=False)
 
     there = "row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>"
-    bar = dict(title=dict(text="score"), tickvals=[-1, 0, 1], thickness=12, xpad=4)
+    free = dict(cliponaxis=False)  # a name may stand beyond the picture
+    bar = dict(orientation="h", len=0.6, y=-0.15, yanchor="top", thickness=10, tickvals=[-1, 0, 1])
+    bar |= dict(title=dict(text="score", side="right"))
     colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar)
     data = [
         heat("score of a key there", ACROSS, ACROSS, likeness_everywhere(form, direction), hover=there, **colors),
         points("patches", patches, "circle", 3, "gray"),
-        line("as far along θ", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
+        line("here its score stays", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
         arrow("θ", 0, "solid"),
         arrow("second θ", 1, "dot"),
         points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
         points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
+        label("names", *spots.T[[1, 0]], ["key", "query", "θ", "second θ"], "ink", "middle center", 13, True, **free),
     ]
-    for trace in data:
-        trace["showlegend"] = trace["name"] in ("query", "key", "θ", "as far along θ" if form == ONE else "second θ")
     frame = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
-    layout = dict(
-        height=460,
-        xaxis=frame | axis(-0.5, GRID - 0.5, "column"),
-        yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"),
-    )
+    layout = dict(height=460, showlegend=form == ONE, xaxis=frame | axis(-0.5, GRID - 0.5, "column"))
+    layout |= dict(yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"))
     seen = ", ".join(signed(value, 2) for value in ((place - CENTER) @ theta).flatten())
     score, along = likeness(form, direction, torch.cat((place, place + step))).tolist()
     return dict(data=data, layout=layout), {

@@ -39,8 +39,7 @@ def _fading(form, level, rate, floor, *, fade=fade):
     moved = z * f if form == "logits" else z + f.log()  # a factor on a weight is its log, added to the logit
     plain, faded = z.softmax(-1), row(z, form, rate, floor, fade)
     drawn = torch.arange(DRAWN, KEYS, NEAR)
-    x, before, after = far[drawn], z[drawn], moved[drawn]
-    up = after > before
+    x, before, after, up = far[drawn], z[drawn], moved[drawn], (moved > z)[drawn]
     middle, below = torch.arange(0, KEYS, NEAR) + NEAR / 2, dict(width=0.8 * NEAR, yaxis="y2")
     change, sloped = (
         (weights.view(-1, NEAR).sum(-1) / plain.view(-1, NEAR).sum(-1)).log2()
@@ -58,13 +57,14 @@ def _fading(form, level, rate, floor, *, fade=fade):
         look = dict(hover="distance %{x:.0f}: logit %{y:.2f}<extra></extra>", marker=marks, showlegend=False)
         return path(name, x[which].repeat_interleave(3), ends.flatten(), color, 2.5, **look)
 
-    where = "towards 0" if form == "logits" else "down by one curve"
+    words = [f"all move <b>{'towards 0' if form == 'logits' else 'down by one curve'}</b>", "mean"]
+    places = [CENTER, "top right"]
     data = [
         horizontal("zero", 0, *EDGES, "gray", 2),
         ways("lifted", up, "blue", "triangle-up"),
         ways("lowered", ~up, "orange", "triangle-down"),
         horizontal("mean of all logits", level, *EDGES, "ink", 2, "dash"),
-        label("what the fade does", KEYS / 2, -3.8 if level > 0 else 3.8, f"all move <b>{where}</b>", "ink", CENTER),
+        label("in words", [KEYS / 2, EDGES[0]], [-3.8 if level > 0 else 3.8, level], words, "ink", places),
         bars("ground of the hatched", middle, change.clamp(max=0), "gray", marker=dict(opacity=0.3), **below),
         bars(CHANGE, middle, change, ["green" if g else "gray" for g in gains], **below, **times),
         line("ALiBi", middle, sloped, "ink", 1, yaxis="y2"),

@@ -48,20 +48,19 @@ def _online_softmax(peak, size):
     was, old, new = l[:-1], r * l[:-1], l[1:] - r * l[:-1]
     middle = torch.arange(0, KEYS, BLOCK) + (BLOCK - 1) / 2
     stairs = torch.stack([middle - BLOCK / 2, middle + BLOCK / 2], 1).flatten()
-    across = [x + side for x in middle.tolist() for side in (-2, -2, 2, 2, math.nan)]
+    across = [x + side for x in middle.tolist() for side in (-2.6, -2.6, 2.6, 2.6, math.nan)]
     frames = [y for top in was.tolist() for y in (0, top, top, 0, math.nan)]
     shrunk = ["", *(f"× {x:.2f}" for x in r[1:].tolist())]
     outputs = [number(x) for x in (acc / l)[1:].tolist()]
-    whole = number((torch.softmax(scores, -1) @ values).item())
-    named = ["·· earlier sum", "■ earlier sum × r", "▨ this block", "- - whole sum"]
+    named = ["⋯ earlier sum", "■ earlier sum × r", "▨ this block", "– – whole sum"]
     colors = ["purple", "blue", "orange", "green"]
-    below = dict(width=4, panel=2)
+    below = dict(width=5.2, panel=2)
     data = [
         bars("scores", list(range(KEYS)), scores, "sky", width=0.84, hover="key %{x}: score %{y:.2f}"),
         line("maximum m", stairs, m[1:].repeat_interleave(2), "ink", 2, "dash"),
         label("its name", KEYS + 0.2, m[-1].item(), "m", "ink", "middle right"),
         held("the large score", peak, size, "orange"),
-        label("names", [0, 0, 13, 13], [10.2, 9] * 2, named, colors, "middle right", 12, panel=2),
+        label("names", [-0.4, -0.4, 12, 12], [10.2, 9] * 2, named, colors, "middle right", 12, panel=2),
         bars("earlier blocks", middle, old, "blue", hover="left of earlier terms: %{y:.2f}", **below),
         bars("this block", middle, new, "orange", base=old, marker=dict(pattern=HATCHED), **below),
         line("before rescaling", across, frames, "purple", 2, "dot", panel=2),
@@ -75,12 +74,13 @@ def _online_softmax(peak, size):
         height=460,
         showlegend=False,
         barmode="overlay",
-        xaxis=axis(-0.7, KEYS + 1.4, anchor="y", showticklabels=False, showgrid=False, zeroline=False),
+        xaxis=axis(-0.7, KEYS + 1.4, anchor="y", showticklabels=False, zeroline=False)
+        | dict(showgrid=True, tickvals=[5.5, 11.5, 17.5]),
         xaxis2=axis(-0.7, KEYS + 1.4, "keys, block by block", anchor="y2", zeroline=False, **blocks),
         yaxis=axis(-3.1, 4.4, "score s", domain=[0.66, 1], tickvals=[-2, 0, 2, 4]),
         yaxis2=axis(-2.5, 10.8, "sum l", domain=[0, 0.64], showgrid=False, **marks),
     )
-    said = {"m": m[-1].item(), "l": l[-1].item(), "output": outputs[-1], "whole": whole}
+    said = dict(m=m[-1].item(), l=l[-1].item(), output=outputs[-1], whole=number((scores.softmax(-1) @ values).item()))
     return dict(data=data, layout=layout), said
 
 

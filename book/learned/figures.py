@@ -29,7 +29,7 @@ def _resizing(length, prefix, *, resize=learned.resize):
     at = [-1, *torch.linspace(start, length - 1, LENGTH, dtype=torch.float64).tolist()]
     spoiled = new < start - 1e-9
     count, reads = int(spoiled.sum()), "new row %{x}: %{y:.2f}"
-    words = f"✕ <b>{count} row{'s' * (count > 1)} spoiled</b>" if count else ""
+    words = f"✕ <b>{count} spoiled</b>" if count else ""
     few, end, inset = new < NEAR + 1, sum(place <= NEAR + 1 for place in at) + 1, dict(panel=2)
     rings = dict(size=9, symbol="circle-open")
     data = [
@@ -56,7 +56,7 @@ def _resizing(length, prefix, *, resize=learned.resize):
     layout |= dict(
         xaxis2=axis(-1.7, NEAR + 0.5, domain=[0.4, 1], anchor="y2", tickvals=[0, 4, NEAR], zeroline=False),
         yaxis2=axis(LOW, HIGH, domain=[0.63, 1], anchor="x2", visible=False),
-        xaxis=axis(-5, 4.5 * LENGTH, "row of the new table", tickvals=[0, 32, 64, 96, 128], zeroline=False),
+        xaxis=axis(-5, 4.5 * LENGTH, "row of the new table", zeroline=False, showgrid=False, dtick=32),
         yaxis=axis(-1.05, 2.4, "value of one lane", tickvals=[-1, 0, 1]),
     )
     return dict(data=data, layout=layout), {"step": 1 / (at[-1] - at[-2]), "moved": abs(lane[0] - old[1, LANE]).item()}
@@ -130,8 +130,9 @@ def _cliff(shift):
     pad = 0.08 * (top - low)
     loss, long = "first id %{x}: loss %{y:.2f}", "length %{y:.2f}"
     lower, shade = dict(panel=2, showlegend=False), dict(fill="toself", fillcolor="rgba(107, 114, 128, 0.25)")
+    above = dict(color="ink", place="top right", size=11, panel=2, cliponaxis=False)
     rows, high = np.arange(right), float(norms.max()) * 1.1
-    fresh, tall = max(shift, LENGTH) if last >= LENGTH else math.nan, [0.8 * high, 0, 0, 0.8 * high, 0.8 * high]
+    fresh, tall = max(shift, LENGTH) if last >= LENGTH else math.nan, [0.65 * high, 0, 0, 0.65 * high, 0.65 * high]
     hatched = dict(fill="toself", fillpattern=dict(shape="/", size=6), fillcolor=COLORS["gray"], hover=None)
     data = [
         path("learned table", SHIFTS, table, "blue", 3, hover=f"learned table, {loss}", marker=dict(size=5)),
@@ -142,17 +143,13 @@ def _cliff(shift):
         line("ids in use", [shift, shift, last, last, shift], tall, "ink", 2, **lower, **shade),
         line("never trained", [fresh, fresh, last, last, fresh], tall, "ink", 0, **lower, **hatched),
         upright("first id", shift, 0, 0.97 * high, "ink", panel=2),
+        label("its name", shift + 1, 0.65 * high, "ids in use" + "<br>▨ untrained" * (last >= LENGTH), **above),
     ]
     layout = dict(
         height=500,
         xaxis=axis(-3, right, "first id", anchor="y"),
         yaxis=axis(low - pad, top + pad, "loss (nats)", domain=[0.58, 1]),
-        xaxis2=axis(
-            -3,
-            right,
-            "row (box: the ids in use, hatched: untrained,<br>dotted line: lengths at the start)",
-            anchor="y2",
-        ),
+        xaxis2=axis(-3, right, "row of the table (dotted: lengths at the start)", anchor="y2"),
         yaxis2=axis(-0.15, high, "row's length", domain=[0, 0.38]),
     )
     said = {"learned": float(table[here]), "sinusoid": float(sinusoid[here])}

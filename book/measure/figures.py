@@ -4,7 +4,7 @@ import numpy as np
 
 from posenc.lab.experiments import ONE_A_PLACE, load_results
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, held, label, line, upright
+from posenc.lab.explore.parts import axis, bars, dots, held, label, line, upright
 from posenc.lab.titles import title
 
 TEXT = load_results("train_short_test_long", methods=ONE_A_PLACE)
@@ -14,11 +14,9 @@ KEYS, GAPS, TARGETS = TEXT["lengths"], TEXT["gaps"], TEXT["settings"]["targets"]
 def _distance_keys(keys, gap):
     grids = [np.array(arm["distance_and_keys"]) for arm in TEXT["methods"].values()]  # [seeds, keys, gaps]
     added = np.stack([grid[:, KEYS.index(keys), GAPS.index(gap)] - grid[:, 0, 0] for grid in grids])
-    names = list(map(title, TEXT["methods"]))
-    means, spreads = added.mean(1).round(2) + 0.0, added.std(1, ddof=1)
-    said = [f"{mean:.2f} ± {spread:.2f}" for mean, spread in zip(means, spreads)]
-    oldest, more = KEYS[0] - 1 + gap, keys - KEYS[0]
-    top = more / KEYS[-1]
+    names, means = list(map(title, TEXT["methods"])), added.mean(1).round(2) + 0.0
+    said = [f"{mean:.2f} ± {spread:.2f}" for mean, spread in zip(means, added.std(1, ddof=1))]
+    oldest, more, top = KEYS[0] - 1 + gap, keys - KEYS[0], (keys - KEYS[0]) / KEYS[-1]
     crowd, side = [f"{more} more keys,", "in one place"] if more else ["as many keys", "as trained"], gap < GAPS[-1]
     crowd = "<br>".join(f"{words}\u2003" if side else f"\u2003{words}" for words in crowd)
     data = [
@@ -27,6 +25,8 @@ def _distance_keys(keys, gap):
         line("far keys", [oldest, TARGETS + gap], [0, 0], "blue", 16),
         line("crowd", [oldest, oldest], [0, top], "orange", 22),
         line("gap", [TARGETS - 1, TARGETS + gap], [-0.3, -0.3], "ink", 2),
+        dots("stops", [*(TARGETS + n for n in GAPS), *[oldest] * 4], [-0.3] * 4 + [n / KEYS[-1] - 0.005 for n in KEYS],
+             "gray", 9, ["line-ns-open"] * len(GAPS) + ["line-ew-open"] * len(KEYS)),
         held("end of the gap", TARGETS + gap, -0.3, "blue", "triangle-left"),
         held("top of the crowd", oldest, top + 0.12, "orange", "triangle-up"),
         label("how far", TARGETS + gap / 2, -0.42, f"gap {gap}" if gap else "no gap", "ink", "bottom center",

@@ -177,7 +177,7 @@ def _mixture(near, back):
         line("curve 1", DISTANCE[:EXTENT], far_curve, "purple", 2, "dash"),
         *(held(name, at, own[at].item()) for name, at in (("near end", 0), ("far end", EXTENT - 1))),
         upright("the key in question", ASKED, -5, 6.2, "ink", 1.5, "dashdot"),
-        label("its distance", ASKED - 0.4, 5.3, f"a key {ASKED} back", "ink", "middle left"),
+        label("its distance", ASKED - 1, 5.3, f"a key {ASKED} back", "ink", "middle left"),
     ]
     layout = dict(
         height=360,

@@ -1,7 +1,5 @@
 r"""Explorables of the report's comparison: every arm while it trains, and in contexts longer than it trained on."""
 
-import math
-
 import numpy as np
 
 from posenc.lab.experiments import load_results
@@ -24,7 +22,7 @@ NAMES = {
     "stickbreaking": "Stick-breaking",
 }
 ARMS, FIVE = tuple(NAMES), tuple(NAMES)[:5]
-OTHER = {f"other {arm}": f"<i>{NAMES[arm]}, other task</i>" for arm in ("rse", "nope")}
+NAMED = ("rse", "nope", "exposb")  # of the dotted lines
 NAMES |= {f"{arm}_ran": f"{NAMES[arm]}, as run" for arm in FIVE}
 LOOK = {
     "absolute": ("orange", "longdash", 2.6),
@@ -48,15 +46,17 @@ def curve(objective: str, arm: str) -> np.ndarray:
 
 def _arms(lines, ghosts, x, front, ticks, bottom, top, title, rests=False):
     """The arms' lines to the front, each named there; dotted, some in the other state; contexts' rests thin."""
-    gap, wide, later = 0.045 * (top - bottom), x[-1] - x[0], (lines if rests else {}).items()
-    data = [line(f"rest of {arm}", x[front - 1 :], y[front - 1 :], "gray", 1, opacity=0.4) for arm, y in later]
+    gap, wide, later = 0.045 * (top - bottom), x[-1] - x[0], lines if rests else ()
+    data = [line(f"rest of {arm}", x[front - 1 :], lines[arm][front - 1 :], "gray", 1, opacity=0.4) for arm in later]
     data.append(upright("the front", x[front - 1], bottom, top, "ink", 1))
-    shadow = np.concatenate([np.append(ghosts[arm][:front], math.nan) for arm in ghosts])
-    data.append(line("dotted", np.tile(np.append(x[:front], math.nan), len(ghosts)), shadow, "gray", 1, "dot"))
-    rows = lines | {f"other {arm}": ghosts[arm] for arm in ghosts if not rests}
+    rows = lines | {f"other {arm}": ghosts[arm] for arm in NAMED if arm in ghosts}
+    hue = {arm: LOOK.get(arm.removeprefix("other "), ("gray", "solid", 3 if arm == "nope" else 1.2)) for arm in rows}
+    for n, (arm, y) in enumerate(ghosts.items()):  # the first with the widest gaps
+        data.append(line(f"dotted {arm}", x[:front], y[:front], hue[arm][0], 1.5, f"2px,{2 * (len(ghosts) - n)}px"))
     raised = apart([rows[arm][front - 1] for arm in rows], gap, bottom)
     for arm, place in zip(rows, apart([-y for y in raised], gap, 1.2 * gap - top)):  # minus: below the handle
-        of, (color, dash, width) = (NAMES | OTHER)[arm], LOOK.get(arm, ("gray", "solid", 3 if arm == "nope" else 1.2))
+        of = NAMES.get(arm) or f"<i>{NAMES[arm[6:]]}, other{'' if rests else ' task'}</i>"
+        color, dash, width = hue[arm]
         look = dict(dash=dash, marker=dict(size=6 if rests else 1), hover=f"{of}: %{{y:.2f}}")
         data += [path(arm, x[:front], rows[arm][:front], color, width, **look)] if arm in lines else []
         start, height = x[front - 1] + np.array([0.01, 0.04]) * wide, [rows[arm][front - 1], -place]
@@ -64,7 +64,7 @@ def _arms(lines, ghosts, x, front, ticks, bottom, top, title, rests=False):
         data.append(name | dict(mode="lines+text", line=dict(color=COLORS["gray"], width=0.8)))
     left, right = x[0] - (0.12 if rests else 0.04) * wide, x[-1] + 0.24 * wide
     axes = dict(xaxis=axis(left, right, title, **ticks), yaxis=axis(bottom, top, "loss, nats"))
-    phone = dict(xaxis=dict(range=[left, x[-1] + 0.68 * wide]))
+    phone = dict(xaxis=dict(range=[left, x[-1] + (0.76 if rests else 0.68) * wide]))
     layout = dict(height=440, showlegend=False, margin=dict(t=12), meta=dict(phone=phone), **axes)
     return dict(data=data, layout=layout), {arm: lines[arm][front - 1] for arm in ("rse", "nope")}
 

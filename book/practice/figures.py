@@ -74,7 +74,7 @@ def _ids(situation, ids, mask, n):
     ]
     middles, parts = [(n - 1) / 2, (n + TOKENS - 1) / 2], list(PARTS[situation])
     plain = dict(showgrid=False, zeroline=False, ticks="")
-    below = dict(text="token as a key; a number: offset off by", standoff=2)
+    below = dict(text="gray: offset right; a number: off by so much", standoff=2)
     layout = dict(
         height=460,
         margin=dict(l=64, r=8, b=40),
@@ -131,7 +131,7 @@ def _wrong_ids(which, off):
     seeds = [(value, place) for place, row in enumerate(losses) for value in row]
     top = max(max(added(method, kind, o)) for kind in (NEW, ALL) for method in methods for o in OFF)
     right, count = OLD[which], COUNT[which]
-    start, bare = right - off if which == NEW else off, min(off, count) / 2
+    start, bare, stops = abs(right - off), min(off, count) / 2, [*(abs(right - n) for n in OFF), 64]
     one = [mean_and_spread(added(method, which, 1))[0] for method in methods]
     tick = dict(line=dict(width=3, color=COLORS["ink"]))
     free = right + count - bare if which == NEW else bare  # the middle of what the frame shows
@@ -156,7 +156,7 @@ def _wrong_ids(which, off):
         margin=dict(t=10),
         xaxis=axis(-0.08 * top, 1.05 * top, "added to the loss, nats", anchor="y"),
         yaxis=axis(-0.6, len(methods) - 0.4, domain=[0, 0.77], tickvals=list(range(len(methods))), ticktext=titles),
-        xaxis2=axis(-2, 66, anchor="y2", tickvals=[0, 16, 32, 48, 64]),
+        xaxis2=axis(-2, 66, anchor="y2", tickvals=stops, ticktext=[f"{n}" * (n % 8 == 0) for n in stops]),
         yaxis2=axis(-0.6, 1.6, domain=[0.86, 1], showgrid=False, zeroline=False, **rows),
     )
     most = f"most: {METHODS[methods[mean.index(max(mean))]].title} {signed(max(mean), 2)}" if off else "nobody pays"

@@ -51,7 +51,7 @@ def _four_terms(start):
         bars("text", [TOKENS], [0], "sky", base=[start - 0.5], orientation="h", width=1, panel=7),
         held("its start", start, 0, "blue", panel=7),
     ]
-    for n, (name, reads) in enumerate([*MAPS.items(), (ABSOLUTE, "")]):  # three in a row, on a phone two
+    for n, (name, reads) in enumerate([*MAPS.items(), (ABSOLUTE, "moves")]):  # on a phone two in a row
         left, low, hover = 0.335 * (n % 3), 0.44 - 0.44 * (n // 3), f"query %{{y:d}}, key %{{x:d}}: {name} %{{z:.2f}}"
         data.append(heat(name, cells, cells, maps[n], hover=hover, panel=n + 1, showscale=not n, **shades))
         tag = str(n + 1) if n else ""
@@ -215,7 +215,7 @@ def _shift_trick(width):
         height=380,
         showlegend=False,
         margin=dict(l=66, r=10, t=34, b=8),
-        xaxis=axis(-0.6, KEYS + 0.8, domain=[0.12, 0.72], side="top", **above, **plain),
+        xaxis=axis(-0.6, KEYS + 0.8, domain=[0.2, 0.8], side="top", **above, **plain),
         yaxis=axis(KEYS + 0.6, -0.6, **left, **plain),
         meta=dict(phone=dict(xaxis=dict(domain=[0, 1]))),
     )

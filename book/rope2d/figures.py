@@ -50,7 +50,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
     diagonals = {"↖": -1, "↙": 1}  # at the side that has no arrows
     turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
     there = "row %{y}, column %{x}: score %{z:.2f}<extra></extra>"
-    bar = dict(orientation="h", x=0.855, y=0.08, len=0.29, title=dict(text="score", side="top"), tickvals=[-1, 0, 1])
+    bar = dict(x=0.88, xpad=0, y=1, yanchor="top", len=0.7, title=dict(text="score", side="top"), tickvals=[-1, 0, 1])
     colors = dict(zmin=-1, zmax=1, zmid=0, colorscale=DIVERGING, xgap=1, ygap=1, colorbar=bar)
 
     def place(across, down):
@@ -61,6 +61,7 @@ def _map(row, column, pairs, direction, *, angles=angles):
         return path(name, *zip((column, row), place(*turn[::-1])), color, width, marker=head, **look)
 
     widths = [4 if pairs in (name, ALL) else 1.5 for name in PAIRS[:-1]]
+    number = dict(place="middle center", halo=True, cliponaxis=False)
     data = [
         heat("score", [column + d for d in curve], [row + d for d in curve], z, hover=there, **colors),
         label(
@@ -71,23 +72,22 @@ def _map(row, column, pairs, direction, *, angles=angles):
         *(arrow(f"edge of {name}", turn, "#f2f2f2", width + 3) for name, width, turn in zip(PAIRS, widths, turns)),
         *(arrow(f"how {name} turns", turn, "ink", width) for name, width, turn in zip(PAIRS, widths, turns)),
         *(  # a pair's number: of a long arrow beyond the tip, in the ring; of a short one beside it
-            label(f"the number of {name}", *place(*_beside(turn)), f"<b>{n}</b>", "ink", "middle center", 13, True)
+            label(f"the number of {name}", *place(*_beside(turn)), f"<b>{n}</b>", "ink", **number)
             for n, (name, turn) in enumerate(zip(PAIRS[:-1], turns))
         ),
         dots("the query", [column], [row], "ink", 15, "diamond", marker=dict(line=dict(color="#f2f2f2", width=2))),
     ]
     ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
     note = dict(text="arrow of a pair: how far<br>it turns for a step that way", showarrow=False, align="left")
-    note |= dict(xref="paper", yref="paper", xanchor="left")
-    phone = dict(xaxis=dict(domain=[0, 1]), yaxis=dict(domain=[0.26, 1]), margin=dict(t=8, b=8))
+    note |= dict(x=0, xref="paper", yref="paper", xanchor="left")
     layout = dict(
-        height=430,
+        height=410,
         showlegend=False,
         margin=dict(t=8),
-        xaxis=axis(-0.5, SIDE - 0.5, dict(text="column", standoff=2), domain=[0, 0.68], **ticks),
+        xaxis=axis(-0.5, SIDE - 0.5, "column", domain=[0, 0.86], constraintoward="right", **ticks),
         yaxis=axis(SIDE - 0.5, -0.5, "row", scaleanchor="x", constraintoward="top", **ticks),
-        annotations=[note | dict(x=0.71, y=1, yanchor="top")],
-        meta=dict(phone=phone | dict(annotations=[note | dict(x=0, y=0, yanchor="bottom")])),
+        annotations=[note | dict(y=1, yanchor="top")],
+        meta=dict(phone=dict(annotations=[note | dict(y=0, yanchor="bottom")], margin=dict(t=8, b=8))),
     )
     at = {way: z[SIDE - 1 + step, SIDE - 2].item() for way, step in diagonals.items()}
     return dict(data=data, layout=layout), {"up": at["↖"], "down": at["↙"]}
@@ -138,8 +138,8 @@ def _photo(asked, coordinates, row, column):
     corner = (here.flip(-1) * size - 0.5).tolist()
     data = [
         heat("photograph", list(range(PIXELS)), list(range(PIXELS)), portrait(), colorscale=GRAYS, showscale=False),
-        line("cuts", [*along, *across], [*across, *along], "#f2f2f2", 1, showlegend=False),
-        dots("each patch", x, y, "gray", size, "square", showlegend=False, **told),
+        line("cuts", [*along, *across], [*across, *along], "#f2f2f2", 1),
+        dots("each patch", x, y, "gray", size, "square", **told),
         dots("an offset that training never had", x[new], y[new], "orange", 11, "x", marker=dict(line=dict(width=1))),
         line("the query", *_square(corner, size), "sky", 4),
         held("its middle", corner[0] + size / 2, corner[1] + size / 2, "sky", "circle", 12),
@@ -147,7 +147,7 @@ def _photo(asked, coordinates, row, column):
     ]
     bare = dict(showgrid=False, zeroline=False, showticklabels=False, ticks="", constrain="domain")
     axes = dict(xaxis=axis(-1.5, PIXELS + 0.5, **bare), yaxis=axis(PIXELS + 0.5, -1.5, scaleanchor="x", **bare))
-    layout = dict(height=470, margin=dict(l=8, r=8, t=34, b=8), **axes)
+    layout = dict(height=410, showlegend=False, margin=dict(l=8, r=8, t=8, b=8), **axes)
     found = {
         "beyond": len(new),
         "all": len(patches),
@@ -169,7 +169,7 @@ photo = explorable(
     "each patch that is farther from it, in rows or in columns, than two patches of a training picture of six by six "
     "ever were. The corner of the last patch can be dragged to cut finer. By index crosses fill all that is more than "
     "five patches away; normalized, coordinates are shrunk to the old range and few are left, at the far edges.",
-    readout="{beyond:d} of {all:d} at new offsets · query at {row:.3g}, {column:.3g}",
+    readout="✖ {beyond:d} of {all:d} at new offsets · query at {row:.3g}, {column:.3g}",
     handles={"its middle": ("row", "column"), "corner of a patch": "asked"},
     asked=slider(SIDES, label="patches on a side", default=12),
     coordinates=slider([BY_INDEX, NORMALIZED], label="coordinates"),

@@ -129,8 +129,8 @@ def _precision(place, dtype, octave, pair):
     ]
     layout = dict(
         height=480,
-        xaxis=axis(-0.7, AROUND + 0.7, "tokens on from there", anchor="y"),
-        yaxis=axis(-1.2, 1.2, "cosine", domain=[0.56, 1], tickvals=[-1, 0, 1]),
+        xaxis=axis(-0.7, AROUND + 0.7, "tokens on from the position below", anchor="y"),
+        yaxis=axis(-1.2, 1.2, "cosine", domain=[0.51, 1], tickvals=[-1, 0, 1]),
         xaxis2=axis(3.6, 20.4, "position", anchor="y2", ticktext="16 256 2k 16k 131k 1M".split(), **ticks),
         yaxis2=axis(0, 2.3, "off by", domain=[0, 0.32], tickvals=[0, 1, 2]),
     )

@@ -42,7 +42,7 @@ def _allocation(rate, content, query, order):
         dots("the query", [query], [-0.09], "blue", 13, "triangle-up", yaxis="y2"),
         dots("above the largest weight", [top], height[top : top + 1] + 0.2, "purple", 12, "triangle-down"),
         path("the way", way, [3.55] * 2, "ink", 2, marker=ARROW),
-        label("the way, in words", 0, 3.6, "asked in this order", "ink", "top right"),
+        label("the way, in words", 0, 3.7, "asked in this order", "ink", "top right"),
         label("the query, in words", query, -0.1, "query" + 4 * "\u00a0", "blue", "middle left", yaxis="y2"),
     ]
     powers = dict(tickvals=[0, 1, 2, 3], ticktext=["0.001", "0.01", "0.1", "1"])
@@ -90,8 +90,8 @@ def _primacy(rate, rest, *, weigh=stickbreaking.weigh):
     logits -= rate * torch.arange(PAST - 1, -1, -1, dtype=torch.float64)
     data, keys = [], torch.arange(PAST)
     for order, name, up, color, at, asked in (
-        ("first", FIRST, 1, "blue", "right", "<b>key 0 is asked first</b> ▸"),
-        ("recent", RECENT, -1, "green", "left", "◂ <b>the last key is asked first</b>"),
+        ("first", FIRST, 1, "blue", "right", "<b>stick left, key 0 first</b> ▸"),
+        ("recent", RECENT, -1, "green", "left", "◂ <b>stick left, last key first</b>"),
     ):
         pieces, left = broken(logits, order, weigh)
         taken = pieces.cumsum(0) if order == "first" else pieces.flip(0).cumsum(0).flip(0)

@@ -108,17 +108,17 @@ def _temperature(spread, strength):
     data = [
         line("all of them", log_keys, log_keys, "gray", 1.5, "dot", showlegend=False),
         level("as many as in training", bare[trained].log10(), edges[0], edges[1], "ink", 1.5),
-        upright("trained length", log_keys[trained], -0.3, 5.4, "gray", 1.5, "dashdot"),
+        upright("trained length", log_keys[trained], 0.4, 5.4, "gray", 1.5, "dashdot"),
         curve("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
         curve("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
         label("all keys", log_keys[6], log_keys[6] + 0.1, "all keys equal", "gray", "top left", halo=True),
         label("level", edges[0] + 0.02, bare[trained].log10() + 0.02, "as in<br>training", "ink", "top right"),
-        label("trained", log_keys[trained] + 0.03, 0.2, "trained length L", "gray", "middle right"),
+        label("trained", log_keys[trained] + 0.03, 0.7, "trained length L", "gray", "middle right"),
     ]
     layout = dict(
         height=440,
         xaxis=axis(*edges, "keys n", tickvals=log_keys[::2], ticktext=[thousands(n) for n in KEYS[::2]]),
-        yaxis=axis(-0.3, 5.4, "keys attended to", tickvals=[*range(6)], ticktext="1 10 100 1k 10k 100k".split()),
+        yaxis=axis(0.4, 5.4, "keys attended to", tickvals=[*range(1, 6)], ticktext="10 100 1k 10k 100k".split()),
     )
     return dict(data=data, layout=layout), {
         "before": thousands(bare[trained].item()),
@@ -137,7 +137,7 @@ temperature = explorable(
     readout=f"{{before}} in training · {{bare}} at {KEYS[-1] // TRAINED} × L · {{warm}} with c",
     handles={"logits times (c ln s + 1)²": "strength"},
     spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.5),
-    strength=slider([k / 50 for k in range(16)], label="c, in YaRN 0.1", default=0.1, format=lambda c: f"{c:.2f}"),
+    strength=slider([k / 100 for k in range(21)], label="c, in YaRN 0.1", default=0.1, format=lambda c: f"{c:.2f}"),
 )
 
 
@@ -146,7 +146,7 @@ def _sectors(starts, ends):
     x, y = [], []
     for dial, (start, end) in enumerate(zip(starts.tolist(), ends.tolist())):
         turns = torch.linspace(start, end, 25) * 2 * math.pi
-        rim = 0.42 * torch.stack((turns.sin(), turns.cos()))
+        rim = 0.46 * torch.stack((turns.sin(), turns.cos()))
         x += [dial, *(dial + rim[0]).tolist(), dial, math.nan] if end > start else []
         y += [0, *rim[1].tolist(), 0, math.nan] if end > start else []
     return x, y
@@ -166,8 +166,8 @@ def _which_lanes(kind, cutoff):
     left, right = (edge - 0.5 for edge in band)
     dials, hatched = dict(panel=2, fill="toself"), dict(fillpattern=dict(shape="/", size=5))
     loss, tail = "position %{x}: loss %{y:.2f}", stopped[-12:]
-    beside, side = (tail.max() + 0.05, "top") if tail.mean() < 2.5 else (tail.min(), "bottom")
-    places, words = ["bottom right", "bottom left"], ["fast<br>■ angles seen in training", "slow<br>▨ new beyond L"]
+    beside, side = (tail.max() + 0.05, "top") if tail.mean() < 2.5 else (tail.min() - 0.06, "bottom")
+    places, words = ["bottom right", "bottom left"], ["fast<br>■ seen in training", "slow<br>▨ new beyond L"]
     data = [
         line("stopped", [left, right, right, left], [-0.6, -0.6, 0.6, 0.6], "gray", 0, **dials, opacity=0.3),
         line("seen in training", *_sectors(0 * seen, seen), "blue", 1, **dials, fillcolor=COLORS["blue"]),
@@ -181,7 +181,7 @@ def _which_lanes(kind, cutoff):
         upright("trained length", length, 0.8, 4, "gray", 1.5, "dashdot"),
         label("L", length + 4, 3.8, "trained length L", "gray", "middle right"),
         label("as trained, named", last, none[-1] + 0.05, "as trained", "gray", "top left"),
-        label("cut, named", last, cut[-1] - 0.1, "attention cut to L", "green", "bottom left"),
+        label("cut, named", last, cut.min() - 0.02, "attention cut to L", "green", "bottom left"),
         label("their name", last, beside, "these stopped", "ink", f"{side} left"),
     ]
     layout = dict(

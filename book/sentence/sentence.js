@@ -306,7 +306,7 @@
       const sizes = spans.map((span) => Math.max(24, span.offsetWidth + 2)), sum = sizes.reduce((a, b) => a + b, 0), each = wide / labels.length;
       if (sum > wide) {
         strip.classList.add("sentence-turned", ...(each < 10 ? ["sentence-tight"] : []));
-        strip.style.fontSize = `${clamp(each - 2, 9, 15)}px`;
+        strip.style.fontSize = `${clamp(each - 2, 11, 15)}px`;
       }
       self.columns = sizes.map((size) => (sum > wide ? each : size + (wide - sum) / labels.length));
       self.x = self.columns.map((column, i) => column / 2 + self.columns.slice(0, i).reduce((a, b) => a + b, 0));

@@ -49,7 +49,7 @@ def _depth(length):
         height=460,
         showlegend=False,
         barmode="overlay",
-        margin=dict(t=10, r=100),
+        margin=dict(t=34, r=100),
         xaxis=axis(math.log10(64), math.log10(2**20.1), "how far back the layer sees, tokens", type="log", **ticks),
         yaxis=axis(len(y) - 0.4, -2.5, tickvals=y, ticktext=names, ticks="", showgrid=False),
     )

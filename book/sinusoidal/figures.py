@@ -51,7 +51,7 @@ ladder = explorable(
     handles={"the position m": "position"},
     position=slider(range(POSITIONS), label="position m", default=12, play=True),
     base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
-    dim=slider([8, 16, 32, 64], label="model size C", default=32),
+    dim=slider([8, 16, 32], label="model size C", default=32),
 )
 
 
@@ -86,7 +86,7 @@ def _inner_product(m, dim, between, *, table=sinusoidal.table):
         height=480,
         xaxis=axis(-1, 101, "position n of the other", anchor="y"),
         yaxis=dict(domain=[0.58, 1], title=dict(text="score"), **ticks),
-        xaxis2=axis(-40.5, 40.5, "offset n − m, the same three", anchor="y2"),
+        xaxis2=axis(-40.5, 40.5, "offset n − m, the same three", anchor="y2", tickvals=[*range(-30, 31, 10)]),
         yaxis2=dict(domain=[0, 0.38], title=dict(text="score"), **ticks),
     )
     own, other = (scores(start, start + OFFSETS) for start in (m, FIXED[0]))
@@ -117,7 +117,7 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
         return (length * of).tolist()
 
     def arc(start, radius):  # the clock's way from start to start + t: clockwise from the top
-        angle = frequency * (start + torch.linspace(0, t, 13, dtype=torch.float64))
+        angle = frequency * (start + torch.linspace(0, t, 9, dtype=torch.float64))
         return radius * angle.sin(), radius * angle.cos()
 
     def clear(position, *others):  # whether there is room for its name
@@ -141,7 +141,7 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
         label("right", 1.46, -1.27, "lane 2i: sin →", "ink", "middle left"),
     ]
     at, phone = dict(zeroline=False, tickvals=[-1, 0, 1]), dict(yaxis=dict(showticklabels=False, ticks=""))
-    layout = dict(height=450, showlegend=False, margin=dict(l=4, r=4, t=6, b=24), meta=dict(phone=phone))
+    layout = dict(height=410, showlegend=False, margin=dict(l=4, r=4, t=6, b=24), meta=dict(phone=phone))
     layout |= dict(xaxis=axis(-1.48, 1.48, constrain="domain", **at), yaxis=axis(-1.34, 1.34, scaleanchor="x", **at))
     return dict(data=data, layout=layout), {"angle": t * frequency, "degrees": math.degrees(t * frequency)}
 
