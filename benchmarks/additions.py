@@ -17,8 +17,8 @@ import dataclasses
 import functools
 import math
 
+import numpy
 import record
-import torch
 
 import posenc
 from posenc.lab.experiments import ONE_A_PLACE
@@ -44,21 +44,15 @@ PREDICTIONS = {
 }
 
 
-class Louder(torch.nn.Module):
-    """RoPE whose queries grow with the logarithm of their number of keys beyond the training length."""
-
-    def __init__(self, rotate, length):
-        super().__init__()
-        self.rotate, self.length = rotate, length
-
-    def forward(self, q, k, at):
-        q, k = self.rotate(q, k, at)
-        grown = (at.pos_q + 1).double().log() / math.log(self.length)
-        return q * grown.clamp(min=1.0)[:, None, :, None].to(q.dtype), k
-
-
 def rope(layer=0):
     return posenc.make("rope", head_dim=HEAD_DIM)
+
+
+def louder(q, k, at):
+    """RoPE whose queries grow with the logarithm of their number of keys beyond the training length."""
+    q, k = rope().rotate(q, k, at)
+    grown = (at.pos_q + 1).double().log() / math.log(SETTINGS.length)
+    return q * grown.clamp(min=1.0)[:, None, :, None].to(q.dtype), k
 
 
 TRAINED = {
@@ -81,8 +75,7 @@ def trained(arm, seed):
     model, _ = train_with(encoding, SETTINGS, seed, device="cpu", progress=False, **more)
     found = {arm: tested(model)}
     if arm == "RoPE":
-        louder = posenc.Encoding(rotate=Louder(rope().rotate, SETTINGS.length))
-        found["scaled logits"] = tested(record.with_encoding(model, louder))
+        found["scaled logits"] = tested(record.with_encoding(model, posenc.Encoding(rotate=louder)))
         for name, encoding in (("dropped", posenc.Encoding()), ("tuned", rope())):
             new = record.with_encoding(copy.deepcopy(model), encoding)
             tuned = record.fine_tune(new, "text", SETTINGS.length, SETTINGS.batch, TUNING, 1000 + seed)
@@ -123,7 +116,7 @@ def main():
         "in_blocks": record.IN_BLOCKS,
         "methods": {
             arm: {kind: [x[kind] for x in each] for kind in ("whole", "cut")}
-            | {"in_blocks": record.over_seeds(x["in_blocks"] for x in each)}
+            | {"in_blocks": numpy.mean([x["in_blocks"] for x in each], 0).round(4).tolist()}
             for arm, each in losses.items()
         },
     }

@@ -11,7 +11,7 @@ text.
     moved      the last L/4 of L/2 characters, the same ones at every shift, their ids moved to s .. s + L/2 - 1
     by_place   loss at each place of windows of 8 L characters, in bins of L/2
     stretched  loss on the last targets by context length: the trained table as it is ("beyond": rows that got
-               no gradient), its first L rows resized to 2, 4 and 8 L, and the sinusoid; each without and with a
+               no gradient), its first L rows resized to 2 and 8 L, and the sinusoid; each without and with a
                fine-tuning of 60 steps at the new length, with whole attention and with attention cut to L keys
     injected   loss at the training length of one way to bring a table in against another, tables of L rows
 
@@ -24,6 +24,7 @@ Writes results/learned_table.json. Chapter: Learned positions.
 import copy
 import dataclasses
 
+import numpy
 import record
 import torch
 from torch import nn
@@ -36,7 +37,7 @@ from posenc.lab.train import settings_for, train_with
 from posenc.lab.train.measures import held_out_windows, target_losses, validation
 from posenc.lab.train.tasks import load_corpus
 
-SETTINGS = settings_for("nano", steps=2400, windows=240, held_back=HELD_BACK)
+SETTINGS = settings_for("nano", steps=2400, windows=960, held_back=HELD_BACK)
 LENGTH, DIM, LONGEST = SETTINGS.length, SETTINGS.dim, SETTINGS.lengths[-1]
 RATES = [(lr, own) for lr in (3e-3, 6e-3, 1.2e-2) for own in (1.0, 10.0)]  # own: a factor for what brings position in
 SHIFTS = list(range(0, 17, 2)) + list(range(17, 32)) + list(range(32, 65, 8))
@@ -120,15 +121,19 @@ def train_table(rate, seed):
 
 
 def context_losses(model, windows, lengths, cut=None):
-    """Loss of the last characters of the windows at each context length."""
-    return [record.target_loss(model, windows, SETTINGS, length, cut=cut) for length in lengths]
+    """Losses of the last characters of the windows at each context length, [W, targets] each."""
+    return [record.targets_of(model, windows, SETTINGS, length, cut=cut) for length in lengths]
 
 
 def moved_losses(model, windows):
-    """The last quarter of L characters of half a window, their ids moved by each of SHIFTS."""
+    """Losses of the last L/4 characters of half a window, [W, L/4] each, their ids moved by each of SHIFTS."""
     ids = torch.arange(LENGTH // 2)
     short = windows[:, -(len(ids) + 1) :]
-    return [target_losses(model, short, positions=ids + s)[:, -(LENGTH // 4) :].mean().item() for s in SHIFTS]
+    return [target_losses(model, short, positions=ids + s)[:, -(LENGTH // 4) :] for s in SHIFTS]
+
+
+def means(rows):
+    return [losses.mean().item() for losses in rows]
 
 
 def fine_tune(model, length, seed):
@@ -139,20 +144,21 @@ def fine_tune(model, length, seed):
 
 
 def stretched(table_model, sinusoid, windows, seed):
-    """Losses by context length of each way to reach beyond L, without and with fine-tuning."""
-    values = {}
-    for multiple in SETTINGS.multiples:
+    """Losses by context length of each way to reach beyond L, without and with fine-tuning; and those in blocks."""
+    values, blocks = {}, {}
+    for multiple in (2, 8):
         target = LENGTH * multiple
         resized = copy.deepcopy(table_model)
         resized.embed.table = nn.Parameter(resize(table_model.embed.table.detach()[:LENGTH], target))
         for arm, plain in {"beyond": table_model, "resized": resized, "sinusoidal": sinusoid}.items():
-            found = {"lengths": [n for n in SETTINGS.lengths if n <= target]}
+            name, found = f"{arm} {multiple}", {"lengths": [n for n in SETTINGS.lengths if n <= target]}
             tuned = fine_tune(copy.deepcopy(plain), target, seed)
             for kind, one in (("whole", plain), ("tuned", tuned)):
-                found[kind] = context_losses(one, windows, found["lengths"])
-                found[CUT[kind]] = context_losses(one, windows, found["lengths"], LENGTH)
-            values[f"{arm} {multiple}"] = found
-    return values
+                rows = context_losses(one, windows, found["lengths"])
+                blocks[f"{name} {kind}"] = record.in_blocks(rows[0], rows[-1])
+                found |= {kind: means(rows), CUT[kind]: means(context_losses(one, windows, found["lengths"], LENGTH))}
+            values[name] = found
+    return values, blocks
 
 
 MAKERS = {
@@ -170,9 +176,10 @@ def measure_injected(arm, rate, seed):
     """One way to bring position in: its validation loss, and what the results hold of it."""
     windows = held_out_windows(load_corpus().held_out, SETTINGS)
     model, _ = train_with(MAKERS[arm], at_rate(rate), seed, device="cpu", progress=False)
+    (losses,) = context_losses(model, windows, [LENGTH])
     return {
         "validation": validation(model, "text", SETTINGS),
-        "scores": {"loss": context_losses(model, windows, [LENGTH])[0]},
+        "scores": {"loss": losses.mean().item(), "in_blocks": record.in_blocks(losses)},
         "parameters": sum(p.numel() for p in model.parameters()),
     }
 
@@ -182,12 +189,13 @@ def measure_table(rate, sine_rate, seed):
     table_model, values = train_table(rate, seed)
     sinusoid, _ = train_with("sinusoidal", at_rate(sine_rate), seed, device="cpu", progress=False)
     models = {"learned": table_model, "sinusoidal": sinusoid}
-    values["moved"] = {name: moved_losses(model, windows) for name, model in models.items()}
-    values["by_place"] = {
-        name: target_losses(model, windows).mean(0).unflatten(0, (-1, LENGTH // 2)).mean(1).tolist()
-        for name, model in models.items()
-    }
-    return values | {"stretched": stretched(table_model, sinusoid, windows, seed)}
+    moved = {name: moved_losses(model, windows) for name, model in models.items()}
+    bins = {name: target_losses(model, windows).split(LENGTH // 2, dim=1) for name, model in models.items()}
+    values["moved"], values["by_place"] = ({n: means(rows) for n, rows in part.items()} for part in (moved, bins))
+    values["stretched"], blocks = stretched(table_model, sinusoid, windows, seed)
+    blocks["moved by 0, by L"] = record.in_blocks(moved["learned"][0], moved["learned"][SHIFTS.index(LENGTH)])
+    blocks["last bin within L, first beyond"] = record.in_blocks(*bins["learned"][1:3])
+    return values | {"in_blocks": blocks}
 
 
 def main():
@@ -199,8 +207,12 @@ def main():
     all_rates = {arm: shared if (arm,) in plain else RATES for arm in INJECTED}
     rates = {arm: record.chosen_rate(cells, (arm,), tried) for arm, tried in all_rates.items()}
     todo = [(rates["add"], rates["sinusoidal"], seed) for seed in record.SEEDS]
-    studied = list(record.in_turn(todo, measure_table, "learned_table/table", "the table").items())
-    studied = [values for _, values in sorted(studied, key=lambda item: item[0][-1])]
+    found = record.in_turn(todo, measure_table, "learned_table/table", "the table")
+    studied = [found[cell] for cell in todo]
+    blocks = [
+        cell.pop("in_blocks") | {arm: cells[arm, rates[arm], seed]["scores"]["in_blocks"] for arm in INJECTED}
+        for seed, cell in zip(record.SEEDS, studied)
+    ]
 
     def injected(arm, seed):
         cell = cells[arm, rates[arm], seed]
@@ -227,6 +239,8 @@ def main():
         },
         "lanes": {"concat": DIM, "concat_narrow": NARROW},
         **{key: [cell[key] for cell in studied[: 1 if key == "rows" else None]] for key in studied[0]},
+        "blocks": record.IN_BLOCKS,
+        "in_blocks": {name: numpy.mean([each[name] for each in blocks], 0).round(4).tolist() for name in blocks[0]},
         "injected": [{arm: injected(arm, seed) for arm in INJECTED} for seed in record.SEEDS],
     }
     record.write(results)

@@ -160,25 +160,20 @@ def targets_of(model, windows, settings, length, **how):
     return target_losses(model, windows[:, -(length + 1) :], **how)[:, -settings.targets :]
 
 
-def target_loss(model, windows, settings, length, **how):
+def target_loss(*model_and_windows, **how):
     """The mean of `targets_of`."""
-    return targets_of(model, windows, settings, length, **how).mean().item()
+    return targets_of(*model_and_windows, **how).mean().item()
+
+
+def in_blocks(*rows):
+    """The mean of each block of neighboring windows, of each of losses [W, targets], in one list."""
+    return [round(part.mean().item(), 4) for losses in rows for part in losses.tensor_split(BLOCKS)]
 
 
 IN_BLOCKS = (
     "Losses at the first and then at the last length, whole, in so many blocks of neighboring windows each: means over "
     "the seeds, for intervals that count the choice of windows too."
 )
-
-
-def in_blocks(rows):
-    """The mean of each block of neighboring windows, [BLOCKS], of losses [W, targets]."""
-    return [round(part.mean().item(), 4) for part in rows.tensor_split(BLOCKS)]
-
-
-def over_seeds(cells):
-    """The mean over seeds of lists of numbers, in four digits."""
-    return [round(statistics.fmean(column), 4) for column in zip(*cells)]
 
 
 def descend(loss, model, optimizer, rate, clip=1.0):
