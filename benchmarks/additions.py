@@ -113,7 +113,7 @@ def main():
         "choice": {"rope": {"lr": SETTINGS.lr}},
         "lengths": SETTINGS.lengths,
         "predictions": PREDICTIONS,
-        "in_blocks": record.IN_BLOCKS,
+        "about_blocks": record.IN_BLOCKS + "whole, at the first length and then at the last.",
         "methods": {
             arm: {kind: [x[kind] for x in each] for kind in ("whole", "cut")}
             | {"in_blocks": numpy.mean([x["in_blocks"] for x in each], 0).round(4).tolist()}

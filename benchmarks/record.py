@@ -170,9 +170,8 @@ def in_blocks(*rows):
     return [round(part.mean().item(), 4) for losses in rows for part in losses.tensor_split(BLOCKS)]
 
 
-IN_BLOCKS = (
-    "Losses at the first and then at the last length, whole, in so many blocks of neighboring windows each: means over "
-    "the seeds, for intervals that count the choice of windows too."
+IN_BLOCKS = (  # what stands in a file as "in_blocks"
+    "Means over the seeds of losses in blocks of neighboring windows, for intervals that count the windows, too: "
 )
 
 

@@ -314,7 +314,8 @@ def files_table():
         targets = f"{windows * settings['targets']:,}" if text else "–"
         masked = "about 15% of " * (text and result.get("task") == MASKED)
         targets = "several" if name in SEVERAL else masked + targets
-        drawn = "seeds, windows" if any("blocks" in arm for arm in of_arms) else "seeds"
+        blocks = any("blocks" in arm or "in_blocks" in arm for arm in [*of_arms, result])
+        drawn = "seeds, windows" if blocks else "seeds"
         file = f"{{download}}`{name}.json <../../results/{name}.json>`"
         commit = result["commit"][:10] + " …" * (len(result["commit"]) > 40)
         made = f"`{result['command'].replace('|', chr(92) + '|')}` at `{commit}`"

@@ -326,14 +326,14 @@ def loss_figure():
     return figure
 
 
-def exceeds(values, than=0.0, by=0.0):
-    r"""Verdict on "values exceed `than` by more than `by`", seed by seed."""
-    return judge((np.asarray(values) - than).tolist(), by, "rises")
+def exceeds(values, than=0.0, by=0.0, seeds=None):
+    r"""Verdict on "values exceed `than` by more than `by`", seed by seed; seeds: how many, where blocks follow them."""
+    return judge((np.asarray(values) - than).tolist(), by, "rises", seeds)
 
 
-def near(one, other):
+def near(one, other, seeds=None):
     r"""Verdict on "the two are within the tolerance of each other", seed by seed."""
-    return worst_verdict(judge((one - other).tolist(), TOLERANCE, claim) for claim in ("holds", "stays"))
+    return worst_verdict(judge((one - other).tolist(), TOLERANCE, claim, seeds) for claim in ("holds", "stays"))
 
 
 def worst_verdict(verdicts):

@@ -40,9 +40,9 @@ def signed_pm(mean, spread, digits=2):
     return f"{typeset(f'{mean:+.{digits}f}')} ± {spread:.{digits}f}"
 
 
-def interval(values, digits=3):
-    r"""Mean and 95% interval of one number a seed, by Student's t, as "0.015 (0.007 to 0.023)"."""
-    mean, half = statistics.fmean(values), half_width(values)
+def interval(values, digits=3, seeds=None):
+    r"""Mean and 95% interval of one number a seed, as "0.015 (0.007 to 0.023)"; seeds: as `half_width`."""
+    mean, half = statistics.fmean(values[:seeds]), half_width(values, seeds)
     middle, low, high = (round(x, digits) + 0.0 for x in (mean, mean - half, mean + half))  # no minus before a zero
     return typeset(f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})")
 

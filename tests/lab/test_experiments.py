@@ -27,7 +27,7 @@ from posenc.lab.experiments import (
 )
 from posenc.lab.experiments.command import main
 from posenc.lab.experiments.sweeps import CUT, arms_of
-from posenc.lab.experiments.verdicts import CLAIMS, T95, ignores_far
+from posenc.lab.experiments.verdicts import CLAIMS, T95, half_width, ignores_far
 from posenc.lab.train import Settings, settings, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.methods import on_text
@@ -145,6 +145,7 @@ def test_an_interval_is_over_windows_too_where_their_blocks_are_stored():
     wide = math.hypot(by_seeds.high - by_seeds.low, by_windows.high - by_windows.low)
     assert both.high - both.low == pytest.approx(wide, rel=0.15)
     ends = 0.1 + seeds + windows
+    assert 2 * half_width([*ends.mean(1), *ends.mean(0)], seeds=5) == pytest.approx(both.high - both.low, rel=0.1)
     scored = scores_with([1.0] * 5, (1 + ends.mean(1)).tolist()) | {"tests": {"in": "", "far": ""}}
     scored["methods"]["rope"]["blocks"] = blocks_with(ends)["methods"]["rope"]["blocks"]
     assert interval(scored, "rope") == pytest.approx(both)

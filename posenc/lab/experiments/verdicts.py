@@ -53,16 +53,17 @@ CLAIMS = {
 }
 
 
-def judge(values: Sequence[float], tolerance: float, claim: str) -> str:
-    r"""Whether a claim on a change "came true" or "failed" by its 95% interval over seeds, or is "not decided".
+def judge(values: Sequence[float], tolerance: float, claim: str, seeds: int | None = None) -> str:
+    r"""Whether a claim on a change "came true" or "failed" by its 95% interval, or is "not decided".
 
-    Arguments: values: the change, one number a seed; a single one decides nothing. tolerance: what still counts as no
-    change, in the values' unit. claim: "rises", "holds", "falls" or "stays", as in `verdict`.
+    Arguments: values: the change, one number a seed, a single one decides nothing; then, where `seeds` says how many
+    these are, one a block, as `half_width` takes them. tolerance: what still counts as no change, in the values' unit.
+    claim: "rises", "holds", "falls" or "stays", as in `verdict`.
     """
     check_choice("claim", claim, CLAIMS)
-    if len(values) < 2:
+    if len(values[:seeds]) < 2:
         return "not decided"
-    mean, half = mean_and_spread(values)[0], half_width(values)
+    mean, half = mean_and_spread(values[:seeds])[0], half_width(values, seeds)
     return outcome(mean - half, mean + half, tolerance, claim)
 
 
@@ -125,10 +126,18 @@ T95 += (2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.
 LEAST = 0.001  # nats: what is below makes no difference, however narrow its interval
 
 
-def half_width(values: Sequence[float]) -> float:
-    r"""Half of the 95% interval of a mean over seeds, by Student's t. values: one number a seed, at least two."""
-    t = T95[min(len(values) - 1, len(T95)) - 1]
-    return t * mean_and_spread(values)[1] / math.sqrt(len(values))
+def half_width(values: Sequence[float], seeds: int | None = None) -> float:
+    r"""Half of the 95% interval of a mean over seeds, by Student's t. values: one number a seed, at least two.
+
+    Where so many `seeds` are followed by the means over them of blocks of windows, windows are drawn anew too: the root
+    of the sum of the squares of both halves. A little too wide: what one seed alone does in one block is in both.
+    """
+
+    def half(numbers):
+        t = T95[min(len(numbers) - 1, len(T95)) - 1]
+        return t * mean_and_spread(numbers)[1] / math.sqrt(len(numbers))
+
+    return math.hypot(half(values[:seeds]), half(values[seeds:])) if seeds else half(values)
 
 
 DRAWS = 2000
