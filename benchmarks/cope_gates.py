@@ -41,13 +41,11 @@ def biases(model):
 
 @torch.no_grad()
 def watched(model, tokens):
-    r"""Run the model on tokens [B, T]: a list over layers of (gates [B, H, T, T], 0 after the query, bias [B, H, T, T],
-    scaled products [B, H, T, T])."""
+    r"""Run the model on tokens [B, T]: a list over layers of gates [B, H, T, T], 0 after the query."""
     layers = []
 
     def keep(module, args, output):
-        at = args[2]
-        layers.append((torch.sigmoid(at.scores).masked_fill(~at.visible, 0.0), output, at.scores))
+        layers.append(torch.sigmoid(args[2].scores).masked_fill(~args[2].visible, 0.0))
 
     hooks = [bias.register_forward_hook(keep) for bias in biases(model)]
     model(tokens)
@@ -78,13 +76,10 @@ def text_heads(model, settings, windows):
     r"""Of each head: what it does on the line, and its habits over the pairs of real queries and keys in held-out text.
 
     gates: on the line, rows for the queries named in "queries", keys 0 .. i.
-    mean, spread: of the gates over all pairs, key not after query.
+    mean: of the gates over all pairs, key not after query.
     by_kind: mean gate by the kind of the key's character.
-    by_key, by_query: share of the variance of the gates between keys of different characters, and between queries.
-    counted: p of the oldest key for the last query of a window, mean and standard deviation over windows.
+    by_key: share of the variance of the gates between keys of different characters.
     beyond: share of the pairs whose position is P-1 or more.
-    bias, content: mean over queries, from the eighth on, of the standard deviation over keys of q.e[p], and of
-        scale q.k.
     """
     tokens, corpus = windows[:, :-1], load_corpus()
     line = watched(model, corpus.encode(LINE)[None])
@@ -92,36 +87,25 @@ def text_heads(model, settings, windows):
     kinds = torch.tensor([names.index(kind_of(character)) for character in corpus.vocabulary])
     past = torch.ones(settings.length, settings.length).bool().tril()
     key = tokens[:, None, :].expand(-1, settings.length, -1)[:, past].flatten()
-    query = tokens[:, :, None].expand(-1, -1, settings.length)[:, past].flatten()
     heads = []
-    for layer, (gates, bias, content) in enumerate(watched(model, tokens)):
+    for layer, gates in enumerate(watched(model, tokens)):
         last = biases(model)[layer].table.shape[-2] - 1
         for head in range(gates.shape[1]):
             flat = gates[:, head, past].flatten().double()
             p = gates[:, head].flip(-1).cumsum(-1).flip(-1)
-            own = line[layer][0][0, head]
+            own = line[layer][0, head]
             heads.append(
                 {
                     "layer": layer,
                     "head": head,
                     "gates": [[round(x, 3) for x in own[i, : i + 1].tolist()] for i in QUERIES],
                     "mean": flat.mean().item(),
-                    "spread": flat.std().item(),
                     "by_kind": means_by(flat, kinds[key], names),
                     "by_key": explained(flat, key),
-                    "by_query": explained(flat, query),
-                    "counted": [p[:, -1, 0].mean().item(), p[:, -1, 0].std().item()],
                     "beyond": (p[:, past] >= last).double().mean().item(),
-                    "bias": row_spread(bias[:, head]),
-                    "content": row_spread(content[:, head]),
                 }
             )
     return heads
-
-
-def row_spread(values, first=7):
-    """The mean over rows i >= first of the standard deviation of values [B, T, T] over the keys 0 .. i."""
-    return torch.stack([values[:, i, : i + 1].std(-1).mean() for i in range(first, values.shape[1])]).mean().item()
 
 
 def text_controls(model, settings, windows, heads):
@@ -165,7 +149,7 @@ def puzzle_heads(model, task, settings):
     pairs = index[:, None, :].expand_as(past)[past]
     return [
         {"layer": layer, "head": head, "by_kind": means_by(gates[:, head][past], pairs, names)}
-        for layer, (gates, *_) in enumerate(watched(model, tokens))
+        for layer, gates in enumerate(watched(model, tokens))
         for head in range(gates.shape[1])
     ]
 
