@@ -7,7 +7,7 @@ posencLive("draw_loss", function (place, data) {
   const drawn = beyond.map(() => 4); // off every curve: a level line would be an answer
   const list = beyond.map(([n]) => n).join(", ");
   const KEYS = ' <span class="draw-keys">By keyboard: Tab to a ring, then the arrow keys.</span>';
-  const ASK = `Drag the rings to the loss that you expect at ${list} characters.${KEYS}`;
+  const ASK = `Draw the loss that you expect: a stroke takes the rings along, at ${list} characters.${KEYS}`;
   const BLUE = "var(--x-blue, #0072b2)", ORANGE = "var(--x-orange, #c45500)";
   const PURPLE = "var(--x-purple, #a8468a)", GREEN = "var(--x-green, #00805a)";
   const entry = window.posencExplorables?.get("draw_loss") || {}; // the player reads and writes the address
@@ -16,7 +16,7 @@ posencLive("draw_loss", function (place, data) {
   const rings = beyond.map(([n]) => `<g class="draw-handle" role="slider" tabindex="0" aria-orientation="vertical" aria-label="Your loss at ${n} characters"
     aria-valuemin="${LOW}" aria-valuemax="${HIGH}"><circle fill="transparent"/><circle r="9" class="draw-ring"/></g>`);
   place.innerHTML = `<style>
-    .draw-plot { display: block; width: 100%; overflow: visible; font: 13px system-ui, sans-serif; }
+    .draw-plot { display: block; width: 100%; overflow: visible; font: 13px system-ui, sans-serif; user-select: none; -webkit-user-select: none; }
     .draw-plot text { fill: var(--x-text); stroke: var(--x-ground); stroke-width: 3px; paint-order: stroke; }
     .draw-plot .draw-yours { fill: ${ORANGE}; font-weight: 600; }
     .draw-plot .draw-blue { fill: ${BLUE}; font-weight: 600; }
@@ -55,32 +55,44 @@ posencLive("draw_loss", function (place, data) {
   const text = (at, level, words, anchor = "start", name = "") => `<text x="${at.toFixed(1)}" y="${level.toFixed(1)}" text-anchor="${anchor}" class="${name}">${words}</text>`;
   const ruler = (x1, y1, x2, y2, how) => `<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" ${how}/>`;
 
-  handles.forEach((handle, i) => {
-    handle.addEventListener("pointerdown", (event) => {
-      if (event.button || shown) return;
-      handle.setPointerCapture(event.pointerId);
-      handle.focus({ preventScroll: true, focusVisible: false });
-      event.preventDefault();
+  handles.forEach((handle, i) => handle.addEventListener("keydown", (event) => {
+    const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: 5 * STEP, PageDown: -5 * STEP, Home: -HIGH, End: HIGH }[event.key];
+    if (by === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    move(i, drawn[i] + by);
+  }));
+
+  // A stroke, from the end of what is known on, takes along the rings whose columns it crosses; one that begins on a ring
+  // moves that ring alone; a tap takes the nearest.
+  const spot = ({ clientX, clientY }, box = svg.getBoundingClientRect()) => [clientX - box.left, clientY - box.top];
+  const open = ([px, py]) => !shown && Math.abs(px - (x(start[0]) + x(last)) / 2) < (x(last) - x(start[0]) + step()) / 2 && py > TOP - 20 && py < height - BELOW + 10;
+  const near = (px, by) => beyond.findIndex(([n]) => Math.abs(px - x(n)) <= by);
+  let from = null, held = -1; // where the stroke was; the ring in hand
+  function stroke([px, py]) {
+    beyond.forEach(([n], i) => {
+      const share = (x(n) - from[0]) / (px - from[0]);
+      if (share > 0 && share <= 1) move(i, lossAt(from[1] + share * (py - from[1])));
     });
-    // A shape's touch-action alone does not keep the page from scrolling under the finger.
-    handle.addEventListener("touchstart", (event) => { if (!shown) event.preventDefault(); }, { passive: false });
-    handle.addEventListener("pointermove", (event) => {
-      if (handle.hasPointerCapture(event.pointerId)) move(i, lossAt(event.clientY - svg.getBoundingClientRect().top));
-    });
-    handle.addEventListener("keydown", (event) => {
-      const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: 5 * STEP, PageDown: -5 * STEP, Home: -HIGH, End: HIGH }[event.key];
-      if (by === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      move(i, drawn[i] + by);
-    });
+    from = [px, py];
+    const i = near(px, Math.min(10, step() / 6));
+    if (i >= 0) move(i, lossAt(py));
+  }
+  svg.addEventListener("pointerdown", (event) => {
+    from = spot(event);
+    if (event.button || !event.isPrimary || !open(from)) return;
+    svg.setPointerCapture(event.pointerId);
+    event.preventDefault();
+    held = handles.indexOf(event.target.closest(".draw-handle"));
+    const i = held < 0 ? near(from[0], step() / 2) : held;
+    handles[Math.max(i, 0)].focus({ preventScroll: true, focusVisible: false });
+    if (held < 0 && i >= 0) move(i, lossAt(from[1]));
   });
-  // A tap beyond the training length takes the nearest point there.
-  svg.addEventListener("click", (event) => {
-    if (event.target.closest(".draw-handle")) return;
-    const box = svg.getBoundingClientRect(), px = event.clientX - box.left;
-    const i = beyond.findIndex(([n]) => Math.abs(px - x(n)) < (x(last) - x(start[0])) / beyond.length / 2);
-    if (i >= 0) move(i, lossAt(event.clientY - box.top));
+  svg.addEventListener("pointermove", (event) => {
+    if (!svg.hasPointerCapture(event.pointerId)) return;
+    if (held < 0) stroke(spot(event)); else move(held, lossAt(spot(event)[1]));
   });
+  // A shape's touch-action alone does not keep the page from scrolling under the finger.
+  svg.addEventListener("touchstart", (event) => { if (open(spot(event.touches[0]))) event.preventDefault(); }, { passive: false });
 
   function move(i, loss) {
     if (shown) return;
@@ -135,7 +147,7 @@ posencLive("draw_loss", function (place, data) {
     return out + (shown ? others() : "");
   }
 
-  const stroke = (points, color, dash = "", wide = 3) => `<path d="${path(points)}" fill="none" stroke="${color}" stroke-width="${wide}" stroke-dasharray="${dash}"/>`;
+  const curve = (points, color, dash = "", wide = 3) => `<path d="${path(points)}" fill="none" stroke="${color}" stroke-width="${wide}" stroke-dasharray="${dash}"/>`;
   const marks = (points, color, shape) => points.map(([n, loss]) => shape(x(n), y(loss), color)).join("");
   const square = (px, py, color) => `<rect x="${px - 4.5}" y="${py - 4.5}" width="9" height="9" fill="${color}"/>`;
   const ring = (px, py, color) => `<circle cx="${px}" cy="${py}" r="5.5" fill="none" stroke="${color}" stroke-width="2"/>`;
@@ -143,15 +155,15 @@ posencLive("draw_loss", function (place, data) {
 
   // What was measured: solid, squares, a bar of one standard deviation each side; cut: dashed, rings; another method: diamonds.
   function measured() {
-    let out = stroke(data.measured, BLUE);
+    let out = curve(data.measured, BLUE);
     for (const [n, mean, spread] of beyond) {
       out += ruler(x(n), y(mean - spread), x(n), y(mean + spread), `stroke="${BLUE}" stroke-width="7" stroke-opacity="0.45"`);
     }
     out += marks(beyond, BLUE, square);
-    if (cut) out += stroke(data.cut, PURPLE, "7 4", 2.5) + marks(data.cut, PURPLE, ring);
+    if (cut) out += curve(data.cut, PURPLE, "7 4", 2.5) + marks(data.cut, PURPLE, ring);
     if (other < 0) return out;
     const [name, points] = data.others[other], [n, loss] = points[points.length - 2];
-    return out + stroke(points, GREEN, "2 3") + marks(points, GREEN, diamond) + text(x(n), y(loss) - 10, name, "middle", "draw-green");
+    return out + curve(points, GREEN, "2 3") + marks(points, GREEN, diamond) + text(x(n), y(loss) - 10, name, "middle", "draw-green");
   }
 
   // The other methods' curves, to touch.
@@ -197,7 +209,7 @@ posencLive("draw_loss", function (place, data) {
 
   function beside() {
     const ends = (points) => points[points.length - 1][1].toFixed(2);
-    return (cut ? ` Cut, it is ${ends(data.cut)} at ${last}.` : "") + (other < 0 ? "" : ` ${data.others[other][0]}: ${ends(data.others[other][1])} at ${last}.`);
+    return (cut ? ` Cut, it is ${ends(data.cut)} at ${last}.` : "") + (other < 0 ? " Gray: other methods, to touch." : ` ${data.others[other][0]}: ${ends(data.others[other][1])} at ${last}.`);
   }
 
   function verdict() {
