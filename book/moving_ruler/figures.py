@@ -173,8 +173,8 @@ def _mixture(near, back):
     adds, (near_curve, far_curve) = "distance %{x}: adds %{y:.2f}<extra></extra>", bank()
     data = [
         path("own curve", DISTANCE, own, "blue", 3, hover=adds, marker=dict(size=5)),
-        line("curve 0", DISTANCE[:EXTENT], near_curve, "orange", 2, "dot"),
-        line("curve 1", DISTANCE[:EXTENT], far_curve, "purple", 2, "dash"),
+        line("curve 0", DISTANCE[:EXTENT], near * near_curve, "orange", 2, "dot"),
+        line("curve 1", DISTANCE[:EXTENT], back * far_curve, "purple", 2, "dash"),
         *(held(name, at, own[at].item()) for name, at in (("near end", 0), ("far end", EXTENT - 1))),
         upright("the key in question", ASKED, -5, 6.2, "ink", 1.5, "dashdot"),
         label("its distance", ASKED - 1, 5.3, f"a key {ASKED} back", "ink", "middle left"),
@@ -190,8 +190,8 @@ def _mixture(near, back):
 mixture = explorable(
     _mixture,
     title="A curve of one's own",
-    alt="Two thin curves over distance, one high for near keys and one for far ones, and a solid "
-    "curve, their mixture. The solid curve drops to zero at distance 32, whatever the shares are: an "
+    alt="Two thin curves over distance, one for near keys and one for far ones, each times its share, and a solid "
+    "curve, their sum. The solid curve drops to zero at distance 32, whatever the shares are: an "
     "upright line marks a key 35 back, to which it adds nothing. The "
     "diamonds at its ends can be dragged.",
     readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",

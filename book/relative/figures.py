@@ -204,7 +204,7 @@ def _shift_trick(width):
         tiles("no key stands there", lambda n: not alive[n], "gray", "gray", 1),
         *(tiles(f"query {q}", lambda n, q=q: alive[n] and TILES[n][0] == q, color) for q, color in LOOKS.items()),
         upright("right edge", width - 0.46, -0.5, KEYS + 0.5, "ink"),
-        label("how", width - 0.6, KEYS, "drag this edge ▸" if padded else "", "blue", "middle left"),
+        label("how", width - 0.6, KEYS, "◂ drag this edge" if padded else "", "blue", "middle left"),
     ]
     queries = [f"query {q}" for q in LOOKS]
     beside = ["<i>dropped</i>", *queries] if cut else queries if padded else []

@@ -182,7 +182,7 @@ def _which_lanes(kind, cutoff):
         label("L", length + 4, 3.8, "trained length L", "gray", "middle right"),
         label("as trained, named", last, none[-1] + 0.05, "as trained", "gray", "top left"),
         label("cut, named", last, cut.min() - 0.02, "attention cut to L", "green", "bottom left"),
-        label("their name", last, beside, "these stopped", "ink", f"{side} left"),
+        label("their name", last, beside, "these stopped" if cutoff else "", "ink", f"{side} left"),
     ]
     layout = dict(
         height=460,
