@@ -55,7 +55,8 @@ posencLive("clock", function (place, data) {
       out += (was ? box(was[i], GHOST, 3) : "") + text(x, v.dials + v.r + 17, turns[i]) + text(x, v.below, (i && score >= 0 ? "+" : "") + say(score));
     });
     const sum = total(at), lying = (value, more, out = 0) => rect(v.axis + unit * Math.min(value, 0), v.below + 9 - out, unit * Math.abs(value), 16 + 2 * out, more);
-    return out + lying(sum, "") + (was ? lying(total(start), GHOST, 2) : "") + text(v.axis + (sum < 0 ? 8 : -8), v.below + 22, `sum ${say(sum)}`,
+    const side = sum < 0 ? 1 : -1, clear = was ? clamp(side * unit * total(start), 0, v.phone ? 100 : 250) : 0; // of the ghost
+    return out + lying(sum, "") + (was ? lying(total(start), GHOST, 2) : "") + text(v.axis + side * (8 + clear), v.below + 22, `sum ${say(sum)}`,
       `text-anchor="${sum < 0 ? "start" : "end"}" ${BOLD} font-size="16" stroke="${GROUND}" stroke-width="4" paint-order="stroke"`);
   }
 
