@@ -239,7 +239,8 @@ def main():
         },
         "lanes": {"concat": DIM, "concat_narrow": NARROW},
         **{key: [cell[key] for cell in studied[: 1 if key == "rows" else None]] for key in studied[0]},
-        "blocks": record.IN_BLOCKS,
+        "about_blocks": record.IN_BLOCKS
+        + "of an arm at L; else two, as the name says, or at L and at the length reached.",
         "in_blocks": {name: numpy.mean([each[name] for each in blocks], 0).round(4).tolist() for name in blocks[0]},
         "injected": [{arm: injected(arm, seed) for arm in INJECTED} for seed in record.SEEDS],
     }

@@ -10,14 +10,16 @@ import posenc
 from posenc.embed.learned import learned, resize
 from posenc.lab.experiments import judge, load_results, mean_and_spread, verdict
 from posenc.lab.experiments.plots import signed
+from posenc.lab.train.measures import BLOCKS
 from posenc.lab.train.settings import Settings
 from posenc.lab.train.trainer import learning_rate
-from posenc.lab.write import rate_tried, say_all, signed_pm
+from posenc.lab.write import interval, rate_tried, say_all
 
 BLUE, ORANGE, GRAY, INK = "#0072b2", "#c45500", "#6b7280", "#1f2933"
 #: The places of the failure, among how many, and the lanes of the sinusoid that is to point at them.
 BOXES, PLACES, LANES = [2, 9, 10, 17, 30, 31, 47, 58], 64, 16
 RESULTS = load_results("learned_table")
+SEEDS = len(RESULTS["seeds"])
 
 
 def numbers():
@@ -228,36 +230,45 @@ def study_numbers():
     return tried | {"verdict": words}
 
 
+def in_blocks(name):
+    r"""Two losses, or one, of each block of windows, means over the seeds: [2, blocks]."""
+    return np.reshape(RESULTS["in_blocks"][name], (-1, BLOCKS))
+
+
 def injection_losses(arm):
-    r"""Losses at the training length with position brought in by this arm: [seeds]."""
-    return np.array([seed[arm]["loss"] for seed in RESULTS["injected"]])
+    r"""Losses at the training length with position brought in by this arm: [seeds and blocks], as `judge` has them."""
+    return np.append([seed[arm]["loss"] for seed in RESULTS["injected"]], in_blocks(arm))
 
 
-def stretch(arm, multiple, kind, length=-1):
-    r"""Losses of a model whose table was made to reach `multiple` L, "whole" or "tuned" at that length: [seeds]."""
-    return np.array([seed[f"{arm} {multiple}"][kind][length] for seed in RESULTS["stretched"]])
+def stretch(arm, multiple, kind, end=-1):
+    r"""Losses of a model whose table was made to reach `multiple` L, "whole" or "tuned", there: [seeds and blocks]."""
+    name = f"{arm} {multiple}"
+    return np.append([seed[name][kind][end] for seed in RESULTS["stretched"]], in_blocks(f"{name} {kind}")[end])
 
 
 def gain_share():
-    r"""The share of the sinusoid's gain that the table reaches, with enough steps: [seeds]."""
+    r"""The share of the sinusoid's gain that the table reaches, with enough steps: [seeds and blocks]."""
     nope, add, sinusoidal = (injection_losses(arm) for arm in ("nope", "add", "sinusoidal"))
     return (nope - add) / (nope - sinusoidal)
 
 
 def claims():
-    r"""What the frozen predictions claim: (prediction, what is measured, one number a seed, tolerance, claim)."""
-    by_place = np.array([seed["learned"] for seed in RESULTS["by_place"]])  # [seeds, bins of L/2]
+    r"""What the frozen predictions claim: (prediction, what is measured, [seeds and blocks], tolerance, claim)."""
+    by_place = np.diff([seed["learned"] for seed in RESULTS["by_place"]])[:, 1]  # from the last bin of L/2 within L
+    moved, bins = (
+        np.diff(in_blocks(name), axis=0)[0] for name in ("moved by 0, by L", "last bin within L, first beyond")
+    )
     alike, start, end = (np.array(RESULTS[name]) for name in ("centered", "norms_start", "norms"))
     trained = slice(trained_length())
     growth = end[:, trained].mean(1) / start[:, trained].mean(1)
-    here, add = stretch("beyond", 1, "whole", 0), injection_losses("add")  # of the table as it was trained, at L
+    here, add = stretch("beyond", 2, "whole", 0), injection_losses("add")  # of the table as it was trained, at L
     tuned = {arm: stretch(arm, 2, "tuned") for arm in ("resized", "beyond")}
     return [
         ("volume", "table below NoPE", add - injection_losses("nope"), 0.2, "falls"),
         ("volume", "growth of a row", growth, 5, "rises"),
         ("smooth", "likeness, offset 1 to 10", alike[:, -1, 10] - alike[:, -1, 1], 0, "falls"),
-        ("cliff", "ids moved by L", shift_rise("learned"), 0.3, "rises"),
-        ("cliff", "first bin beyond L", by_place[:, 2] - by_place[:, 1], 0.3, "rises"),
+        ("cliff", "ids moved by L", np.append(shift_rise("learned"), moved), 0.3, "rises"),
+        ("cliff", "first bin beyond L", np.append(by_place, bins), 0.3, "rises"),
         ("cliff", "loss of length beyond L", 1 - kept_length().mean(1), 0.01, "holds"),
         ("stretched", "resized to 2 L, at 2 L", stretch("resized", 2, "whole") - here, 0.2, "rises"),
         ("stretched", "resized to 8 L, at 8 L", stretch("resized", 8, "whole") - here, 0.2, "rises"),
@@ -276,9 +287,9 @@ def verdict_table():
     r"""Claims and what became of each, printed."""
     lines = [f"{'prediction':10} {'measured':26} {'change':>7}  spread"]
     for name, what, values, tolerance, claim in claims():
-        change, spread = mean_and_spread(values.tolist())
+        change, spread = mean_and_spread(values[:SEEDS].tolist())
         words = {"rises": f"> {tolerance:g}", "falls": f"< {-tolerance:g}", "holds": f"≤ {tolerance:g}"}[claim]
-        became = judge(values.tolist(), tolerance, claim)
+        became = judge(values.tolist(), tolerance, claim, SEEDS if len(values) > SEEDS else None)
         lines.append(f"{name:10} {what:26} {change:+7.3f}  {spread:.3f}  {words:6} {became}")
     return "\n".join(lines)
 
@@ -286,13 +297,12 @@ def verdict_table():
 def injected_numbers():
     r"""What the tables cost in parameters, by how much others differ from adding, and the share of the gain."""
     seed, add = RESULTS["injected"][0], injection_losses("add")
-    assert abs(gain_share().mean() - 1) < 0.1 and kept_length().mean() < 0.99  # as the text says
-    beside = (add - injection_losses("sinusoidal")).tolist()
-    values = {"gained": f"{gain_share().mean():.0%}", "beside_sine": signed_pm(*mean_and_spread(beside), 3)}
+    gained, beside = gain_share()[:SEEDS].mean(), interval((add - injection_losses("sinusoidal")).tolist(), 3, SEEDS)
+    assert abs(gained - 1) < 0.1 and kept_length().mean() < 0.99  # as the text says
+    values = {"gained": f"{gained:.0%}", "beside_sine": beside}
     for arm in ("add", "concat", "concat_narrow"):
         values[f"count_{arm}"] = f"{seed[arm]['parameters'] - seed['nope']['parameters']:,}"
     told = {"concat": "rises", "concat_narrow": "rises", "layer_qk": "falls"}
-    assert all(judge((injection_losses(arm) - add).tolist(), 0.0, claim) == "came true" for arm, claim in told.items())
-    for arm in (*told, "layer_qkv"):
-        values[f"diff_{arm}"] = signed_pm(*mean_and_spread((injection_losses(arm) - add).tolist()), 3)
-    return values
+    less = {arm: (injection_losses(arm) - add).tolist() for arm in (*told, "layer_qkv")}
+    assert all(judge(less[arm], 0.0, claim, SEEDS) == "came true" for arm, claim in told.items())
+    return values | {f"diff_{arm}": interval(each, 3, SEEDS) for arm, each in less.items()}
