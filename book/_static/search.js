@@ -24,7 +24,7 @@
   const LISTS = /^book\/(api|notation|references|(errata|teachers)\/index)$/;
   const asked = (new URLSearchParams(location.search).get("q") || "").toLowerCase().trim();
   const words = asked.split(/[^\p{L}\p{N}]+/u).filter(Boolean).map((word) => word.replace(/(?<=...)s$/, ""));
-  const has = (text, word) => new RegExp(`(?<![\\p{L}\\p{N}])${word}` + (word[2] ? "" : "(?![\\p{L}\\p{N}])"), "iu").test(text);
+  const has = (text, word) => new RegExp(`(?<![\\p{L}\\p{N}])${word}` + (word[2] ? "" : "s?(?![\\p{L}\\p{N}])"), "iu").test(text);
   const hit = (text) => words.every((word) => has(text, word));
   let headings; // {page: how many of its headings have all words}
   Scorer.score = ([page, title, , description, score]) => {

@@ -664,7 +664,7 @@
     async function wake() {
       const coming = library(packed);
       coming.catch(() => {}); // it is awaited below
-      record = await findRecord(figure.querySelector("[data-explorable]"));
+      record = await findRecord(body);
       for (const { arrays } of record.tables) Object.values(arrays).forEach(open);
       say(); // the states are small and come first
       library_ = await coming;
