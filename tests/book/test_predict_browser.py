@@ -155,13 +155,15 @@ def test_rings_move_and_what_was_measured_comes_after_the_press(page):
     page.mouse.up()
     moved = rings[1].bounding_box()
     assert moved["y"] == pytest.approx(place["y"] + 80, abs=5) and moved["x"] == pytest.approx(place["x"], abs=0.5)
-    left, right = (rings[i].bounding_box()["x"] for i in (0, 2))
-    page.mouse.move(left - 20, y + 90)  # a straight stroke; rings stand on tenths
+    columns = [ring.bounding_box()["x"] + place["width"] / 2 for ring in rings]
+    start, end = columns[0] - 40, columns[2] + 40
+    page.mouse.move(start, y + 90)
     page.mouse.down()
-    page.mouse.move(right + 60, y - 20, steps=5)
+    page.mouse.move(end, y - 20, steps=20)  # straight: each ring has its place on it, to a tenth of a nat
     page.mouse.up()
-    tops = [ring.bounding_box()["y"] for ring in rings]
-    assert tops[0] - tops[1] == pytest.approx(tops[1] - tops[2], abs=8) and tops[0] - tops[2] > 40
+    for ring, column in zip(rings, columns):
+        on = y + 90 - 110 * (column - start) / (end - start)
+        assert ring.bounding_box()["y"] + place["height"] / 2 == pytest.approx(on, abs=8)
     rings[2].press("Home")
     runs = load_results("train_short_test_long")["methods"]
     means = [sum(losses) / len(losses) for losses in zip(*runs["rope"]["whole"])][1:]
