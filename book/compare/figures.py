@@ -22,7 +22,8 @@ LOOK = {
     "weigh": ("purple", "longdash", "star"),
 }
 BOTTOM, TOP = 1.25, 3.95
-KEY, COLORED = ["■ embed", "▲ rotate", "◆ bias", "★ weigh"], ["orange", "blue", "green", "purple"]
+KEY = ["■ embed", "▲ rotate", "◆ bias", "★ weigh"]
+COLORED = [LOOK[place[2:]][0] for place in KEY]
 GAP = 0.122  # nats between the names of two lines, so that they stand apart on a phone
 
 

@@ -75,7 +75,7 @@ def _online_softmax(peak, size):
         showlegend=False,
         barmode="overlay",
         xaxis=axis(-0.7, KEYS + 1.4, anchor="y", showticklabels=False, zeroline=False)
-        | dict(showgrid=True, tickvals=[5.5, 11.5, 17.5]),
+        | dict(showgrid=True, tickvals=[n - 0.5 for n in range(BLOCK, KEYS, BLOCK)]),
         xaxis2=axis(-0.7, KEYS + 1.4, "keys, block by block", anchor="y2", zeroline=False, **blocks),
         yaxis=axis(-3.1, 4.4, "score s", domain=[0.66, 1], tickvals=[-2, 0, 2, 4]),
         yaxis2=axis(-2.5, 10.8, "sum l", domain=[0, 0.64], showgrid=False, **marks),

@@ -78,8 +78,8 @@ posencLive("draw_loss", function (place, data) {
     if (i >= 0) move(i, lossAt(py));
   }
   svg.addEventListener("pointerdown", (event) => {
+    if (event.button || !event.isPrimary || !open(spot(event))) return;
     from = spot(event);
-    if (event.button || !event.isPrimary || !open(from)) return;
     svg.setPointerCapture(event.pointerId);
     event.preventDefault();
     held = handles.indexOf(event.target.closest(".draw-handle"));
