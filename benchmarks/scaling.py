@@ -6,7 +6,8 @@ r"""Which lanes break RoPE beyond its training length, and what each scheme of s
 Surgery: the RoPE models of the book's text study, trained anew; only the test changes. Up to distance L - 1 scores are
 as trained. At greater distances the stopped pairs of lanes keep the angle that they have at distance L - 1, the largest
 seen in training, and the others turn on. Stopped are the `cutoff` slowest pairs, or the `cutoff` fastest, for every
-cutoff.
+cutoff: the loss by place, on every fourth of the study's windows. Besides, on the targets of all windows at each
+length: no pair, "slow" ones, whose wavelength exceeds L, "fast" ones, or all, which leaves no angle new, but more keys.
 
 Schemes: the same trained models, tested at L, 2L, 4L and 8L with the frequencies that each scheme gives for that
 length, "before" without any training and "after" a short fine-tuning at that length, which plain RoPE gets too. Loss
@@ -14,31 +15,30 @@ on the same target characters at every length, whole and with attention cut to L
 "price", the loss at L of what the scheme makes for 8L. The same for models trained on the needle task: errors by
 distance at 8L.
 
-Finished seeds are kept in runs/.
-Chapter: Longer than trained.
+Finished seeds are kept in runs/: the first takes a quarter of an hour of a core, the second twice as long.
+Chapters: RoPE, Longer than trained.
 """
 
 import copy
-import dataclasses
+import math
 
+import numpy
 import record
 import torch
-from rope_lanes import stopping
 from torch.nn.functional import interpolate
 from tqdm import tqdm
 
-from posenc import scaling
+from posenc import Encoding, scaling
 from posenc.lab.train import train_with
 from posenc.lab.train.measures import fixed_batch, held_out_windows, needle_distances, share_wrong, target_losses
 from posenc.lab.train.tasks import load_corpus
-from posenc.rotate.rope import rope
+from posenc.rotate.rope import inv_freq, rope, rotate
 
 SEEDS = record.SEEDS
-SETTINGS = {  # each scheme is tested at each length: on a quarter of the study's windows
-    "text": dataclasses.replace(record.chosen("rope"), windows=240),
-    "needle": record.chosen("rope", "needle"),
-}
+SETTINGS = {"text": record.chosen("rope"), "needle": record.chosen("rope", "needle")}
 HEAD_DIM = {task: s.dim // s.num_heads for task, s in SETTINGS.items()}
+PAIRS = HEAD_DIM["text"] // 2
+SLOW = int((2 * math.pi / inv_freq(HEAD_DIM["text"]) > SETTINGS["text"].length).sum())  # pairs that make no turn
 BINS, WHEN = 32, ("before", "after")
 UNTIL = [int(part[-1]) for part in torch.arange(SETTINGS["text"].lengths[-1]).tensor_split(BINS)]
 FINE_TUNING = {"steps": 60, "tokens a step": 1024, "lr": 1e-3}
@@ -89,11 +89,11 @@ def search(model, training, length):
 
     The paper searches each lane's factor by evolution, rising from lane to lane; a ramp has two numbers instead.
     """
-    s, pairs, best = SETTINGS["text"], HEAD_DIM["text"] // 2, (float("inf"), None)
+    s, best = SETTINGS["text"], (float("inf"), None)
     factor = length / s.length
-    for start in range(0, pairs, 2):
+    for start in range(0, PAIRS, 2):
         for width in (1, 2, 4, 6, 9, 12):
-            share = ((torch.arange(pairs, dtype=torch.float64) - start) / width).clamp(0, 1)
+            share = ((torch.arange(PAIRS, dtype=torch.float64) - start) / width).clamp(0, 1)
             long = (factor**share).tolist()
             tried = scaled(model, frequencies("longrope", factor, "text", long), "text")
             best = min(best, (record.target_loss(tried, training, s, length), long))
@@ -120,15 +120,18 @@ def measure_text(seed):
     training = corpus.train[starts[:, None] + torch.arange(s.lengths[-1] + 1)]
     found = {}
     for scheme in tqdm(PREDICTIONS, desc=f"text, seed {seed}"):
-        cell, long = {when: {"whole": [], "cut": []} for when in WHEN}, None
+        cell, long = {when: {"whole": [], "cut": [], "in_blocks": []} for when in WHEN}, None
         for length in s.lengths:
             if scheme == "longrope":
-                long = search(model, training, length) if length > s.length else [1.0] * (HEAD_DIM["text"] // 2)
+                long = search(model, training, length) if length > s.length else [1.0] * PAIRS
             pair = frequencies(scheme, length / s.length, "text", long)
             models = both(scaled(model, pair, "text"), "text", length, seed)
             for when, one in models.items():
-                cell[when]["whole"].append(record.target_loss(one, windows, s, length))
+                losses = record.targets_of(one, windows, s, length)
+                cell[when]["whole"].append(losses.mean().item())
                 cell[when]["cut"].append(record.target_loss(one, windows, s, length, cut=s.length))
+                if length in (s.lengths[0], s.lengths[-1]):
+                    cell[when]["in_blocks"] += record.in_blocks(losses)
         for when, one in models.items():  # of the longest length
             follows = scheme in ("dynamic_ntk", "longrope")  # the length: at L these are plain
             at_length = rope(HEAD_DIM["text"]) if follows else one.blocks[0].attention.encoding
@@ -137,9 +140,9 @@ def measure_text(seed):
     return found
 
 
-def measure_needle(seed, long):
+def measure_needle(seed):
     """Errors by distance in the longest context, before and after fine-tuning, for one model trained on needles."""
-    s = SETTINGS["needle"]
+    s, long = SETTINGS["needle"], needle_factors(record.kept(f"scaling/text-{seed}", measure_text, seed))
     model, _ = train_with("rope", s, seed, "needle", device="cpu", progress=False)
     longest, found = s.lengths[-1], {}
     asked = [{"length": longest, "distance": distance, "questions": 1} for distance in needle_distances(s)]
@@ -153,49 +156,90 @@ def measure_needle(seed, long):
     return found
 
 
+def stopping(stopped, length):
+    r"""An encoding with RoPE's scores up to distance length - 1; beyond, the pairs `stopped` [D/2] turn no farther.
+
+    It sits at `bias`, where all that is needed is known: it adds the wanted score and takes the plain one away.
+    """
+
+    def bias(q, k, at):
+        w = inv_freq(q.shape[-1], dtype=torch.float64).to(q.device)
+        pos_q, pos_k = at.pos_q[:, None], at.pos_k[:, None]  # [B, 1, T]
+        near = rotate(q, pos_q, w) @ rotate(k, pos_k, w).transpose(-2, -1)
+        held = rotate(q, torch.full_like(pos_q, length - 1), w * stopped)
+        far = rotate(held, pos_q, w * ~stopped) @ rotate(k, pos_k, w * ~stopped).transpose(-2, -1)
+        distance = pos_q[..., :, None] - pos_k[..., None, :]
+        wanted = torch.where(distance < length, near, far)
+        return (wanted - q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
+
+    return Encoding(bias=bias)
+
+
 def measure_surgery(seed):
+    """The losses of one trained model with pairs stopped, by place and on the targets."""
     s = SETTINGS["text"]
     model, _ = train_with("rope", s, seed, device="cpu", progress=False)
     windows = held_out_windows(load_corpus().held_out, s)
-    pairs, found = HEAD_DIM["text"] // 2, {"slow": [], "fast": []}
-    for cutoff in tqdm(range(pairs + 1), desc=f"seed {seed}"):
-        index = torch.arange(pairs)
-        for kind, stopped in (("slow", index >= pairs - cutoff), ("fast", index < cutoff)):
+    index, found = torch.arange(PAIRS), {"slow": [], "fast": []}
+    for cutoff in tqdm(range(PAIRS + 1), desc=f"seed {seed}"):
+        for kind, stopped in (("slow", index >= PAIRS - cutoff), ("fast", index < cutoff)):
             changed = record.with_encoding(model, stopping(stopped, s.length))
-            found[kind].append(by_position(changed, windows))
-    plain = by_position(model, windows)
-    if max(abs(a - b) for a, b in zip(plain, found["slow"][0])) > 1e-4:
-        raise RuntimeError(f"with no pair stopped the losses {found['slow'][0]} must be RoPE's own, {plain}")
-    return found | {"cut": by_position(model, windows, cut=s.length)}
+            found[kind].append(by_position(changed, windows[::4]))
+    found["cut"], targets = by_position(model, windows[::4], cut=s.length), {}
+    groups = {"none": index < 0, "slow": index >= PAIRS - SLOW, "fast": index < PAIRS - SLOW, "all": index >= 0}
+    for name, stopped in groups.items():
+        changed = record.with_encoding(model, stopping(stopped, s.length))
+        targets[name] = [record.targets_of(changed, windows, s, length) for length in s.lengths]
+    targets["cut"] = [record.targets_of(model, windows, s, length, cut=s.length) for length in s.lengths]
+    means = {name: [losses.mean().item() for losses in each] for name, each in targets.items()}
+    plain = record.target_loss(model, windows, s, s.lengths[-1])
+    if abs(plain - means["none"][-1]) > 1e-4:
+        raise RuntimeError(f"with no pair stopped the loss {means['none'][-1]} must be RoPE's own, {plain}")
+    blocks = {name: record.in_blocks(each[0], each[-1]) for name, each in targets.items()}
+    return found | {"targets": means, "in_blocks": blocks}
+
+
+def over_seeds(cells):
+    """The mean over the seeds of their blocks."""
+    return numpy.mean(cells, 0).round(4).tolist()
 
 
 def surgery(results):
     s = SETTINGS["text"]
-    cells = [record.kept(f"rope_surgery/{seed}", measure_surgery, seed) for seed in SEEDS]
+    found = record.in_turn([(seed,) for seed in SEEDS], measure_surgery, "rope_surgery", "seeds")
+    cells = [found[seed,] for seed in SEEDS]
     return results | {
         "seeds": list(SEEDS),
         "unit": "nats per character",
         "definition": __doc__.split("\n\n")[2],
+        "about_blocks": record.IN_BLOCKS + "at the first length and then at the last.",
         "lengths": s.lengths,
         "until": UNTIL,
-        "cutoffs": list(range(HEAD_DIM["text"] // 2 + 1)),
+        "cutoffs": list(range(PAIRS + 1)),
         "stopped": {kind: [cell[kind] for cell in cells] for kind in ("slow", "fast")},  # [seed][cutoff][bin]
         "cut": [cell["cut"] for cell in cells],  # [seed][bin]
+        "slow_pairs": SLOW,
+        "pairs": PAIRS,
+        "targets": {name: [cell["targets"][name] for cell in cells] for name in cells[0]["targets"]},  # [seed][length]
+        "in_blocks": {name: over_seeds([cell["in_blocks"][name] for cell in cells]) for name in cells[0]["targets"]},
     }
 
 
+def measure_schemes(task, seed):
+    return {"text": measure_text, "needle": measure_needle}[task](seed)
+
+
 def schemes(results):
-    s = SETTINGS["text"]
-    text = [record.kept(f"scaling/text-{seed}", measure_text, seed) for seed in SEEDS]
-    needle = [
-        record.kept(f"scaling/needle-{seed}", measure_needle, seed, needle_factors(cell))
-        for seed, cell in zip(SEEDS, text)
-    ]
+    s, found = SETTINGS["text"], {}
+    for task in SETTINGS:
+        found |= record.in_turn([(task, seed) for seed in SEEDS], measure_schemes, "scaling", f"seeds, {task}")
+    text, needle = ([found[task, seed] for seed in SEEDS] for task in SETTINGS)
     kept = ("whole", "cut", "price")
     return results | {
         "seeds": list(SEEDS),
         "unit": "nats per character",
         "definition": __doc__.split("\n\n")[3],
+        "about_blocks": record.IN_BLOCKS + "whole, at the first length and then at the last, before and then after.",
         "predictions": PREDICTIONS,
         "lengths": s.lengths,
         "fine_tuning": FINE_TUNING,
@@ -205,6 +249,7 @@ def schemes(results):
         "schemes": {
             scheme: {
                 "text": {when: {key: [cell[scheme][when][key] for cell in text] for key in kept} for when in WHEN},
+                "in_blocks": over_seeds([sum((cell[scheme][when]["in_blocks"] for when in WHEN), []) for cell in text]),
                 # at one length the dynamic form is the static one
                 "needle": {when: [cell[scheme.removeprefix("dynamic_")][when] for cell in needle] for when in WHEN},
             }
