@@ -17,7 +17,6 @@ import dataclasses
 import functools
 import math
 
-import numpy
 import record
 
 import posenc
@@ -116,7 +115,7 @@ def main():
         "about_blocks": record.IN_BLOCKS + "whole, at the first length and then at the last.",
         "methods": {
             arm: {kind: [x[kind] for x in each] for kind in ("whole", "cut")}
-            | {"in_blocks": numpy.mean([x["in_blocks"] for x in each], 0).round(4).tolist()}
+            | {"in_blocks": record.over_seeds([x["in_blocks"] for x in each])}
             for arm, each in losses.items()
         },
     }

@@ -24,7 +24,6 @@ Writes results/learned_table.json. Chapter: Learned positions.
 import copy
 import dataclasses
 
-import numpy
 import record
 import torch
 from torch import nn
@@ -241,7 +240,7 @@ def main():
         **{key: [cell[key] for cell in studied[: 1 if key == "rows" else None]] for key in studied[0]},
         "about_blocks": record.IN_BLOCKS
         + "of an arm at L; else two, as the name says, or at L and at the length reached.",
-        "in_blocks": {name: numpy.mean([each[name] for each in blocks], 0).round(4).tolist() for name in blocks[0]},
+        "in_blocks": {name: record.over_seeds([each[name] for each in blocks]) for name in blocks[0]},
         "injected": [{arm: injected(arm, seed) for arm in INJECTED} for seed in record.SEEDS],
     }
     record.write(results)

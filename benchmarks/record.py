@@ -170,6 +170,11 @@ def in_blocks(*rows):
     return [round(part.mean().item(), 4) for losses in rows for part in losses.tensor_split(BLOCKS)]
 
 
+def over_seeds(rows):
+    """The mean over the seeds of their rows, of equal length."""
+    return torch.tensor(rows, dtype=torch.float64).mean(0).round(decimals=4).tolist()
+
+
 IN_BLOCKS = (  # what stands in a file as "in_blocks"
     "Means over the seeds of losses in blocks of neighboring windows, for intervals that count the windows, too: "
 )

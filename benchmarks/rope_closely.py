@@ -146,8 +146,9 @@ def measure_arm(name, rate, seed):
     settings = dataclasses.replace(NANO, lr=rate)
     model, _ = train_with(ARMS[name][1], settings, seed, device="cpu", progress=False)
     windows = held_out_windows(load_corpus().held_out, NANO)
-    losses = {str(length): record.target_loss(model, windows, NANO, length) for length in NANO.lengths}
-    return {"validation": validation(model, "text", NANO), "scores": losses}
+    losses = [record.targets_of(model, windows, NANO, length) for length in NANO.lengths]
+    scores = {"losses": [each.mean().item() for each in losses], "in_blocks": record.in_blocks(losses[0], losses[-1])}
+    return {"validation": validation(model, "text", NANO), "scores": scores}
 
 
 def main():
@@ -164,7 +165,9 @@ def main():
         "predictions": [dict(zip(("arm", "at", "claim", "why"), row)) for row in PREDICTIONS],
         "arms": {name: words for name, (words, _) in ARMS.items()},
         "rates": {name: {key: found[key] for key in ("rate", "validation")} for name, found in arms.items()},
-        "losses": {name: [list(row) for row in zip(*found["scores"].values())] for name, found in arms.items()},
+        "losses": {name: found["scores"]["losses"] for name, found in arms.items()},
+        "in_blocks": {name: record.over_seeds(found["scores"]["in_blocks"]) for name, found in arms.items()},
+        "about_blocks": record.IN_BLOCKS + "those of the arms, at the first length and then at the last.",
         "lanes": {kind: [cell["lanes"][kind] for cell in lanes] for kind in lanes[0]["lanes"]},
         "shifts": SHIFTS,
         "shifted": {where: [cell["shifted"][where] for cell in lanes] for where in ROUNDED},

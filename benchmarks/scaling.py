@@ -22,7 +22,6 @@ Chapters: RoPE, Longer than trained.
 import copy
 import math
 
-import numpy
 import record
 import torch
 from torch.nn.functional import interpolate
@@ -199,11 +198,6 @@ def measure_surgery(seed):
     return found | {"targets": means, "in_blocks": blocks}
 
 
-def over_seeds(cells):
-    """The mean over the seeds of their blocks."""
-    return numpy.mean(cells, 0).round(4).tolist()
-
-
 def surgery(results):
     s = SETTINGS["text"]
     found = record.in_turn([(seed,) for seed in SEEDS], measure_surgery, "rope_surgery", "seeds")
@@ -221,7 +215,9 @@ def surgery(results):
         "slow_pairs": SLOW,
         "pairs": PAIRS,
         "targets": {name: [cell["targets"][name] for cell in cells] for name in cells[0]["targets"]},  # [seed][length]
-        "in_blocks": {name: over_seeds([cell["in_blocks"][name] for cell in cells]) for name in cells[0]["targets"]},
+        "in_blocks": {
+            name: record.over_seeds([cell["in_blocks"][name] for cell in cells]) for name in cells[0]["targets"]
+        },
     }
 
 
@@ -249,7 +245,9 @@ def schemes(results):
         "schemes": {
             scheme: {
                 "text": {when: {key: [cell[scheme][when][key] for cell in text] for key in kept} for when in WHEN},
-                "in_blocks": over_seeds([sum((cell[scheme][when]["in_blocks"] for when in WHEN), []) for cell in text]),
+                "in_blocks": record.over_seeds(
+                    [sum((cell[scheme][when]["in_blocks"] for when in WHEN), []) for cell in text]
+                ),
                 # at one length the dynamic form is the static one
                 "needle": {when: [cell[scheme.removeprefix("dynamic_")][when] for cell in needle] for when in WHEN},
             }
