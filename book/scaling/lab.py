@@ -290,7 +290,7 @@ for name in names:
 # Now a short fine-tuning at the new length, for plain RoPE too: it meets the new angles there, so what remains of the difference is what the scheme is worth once you can train.
 
 # %%
-FINE_TUNING = 60 if preset != "nano" else 4  # steps
+FINE_TUNING = history["settings"].steps // 5
 
 
 def fine_tune(model, length, steps=FINE_TUNING):

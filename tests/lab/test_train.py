@@ -86,6 +86,13 @@ def test_the_learning_rate_warms_up_and_comes_down():
     assert rates[-1] == pytest.approx(settings.lr / 10, rel=0.01)
 
 
+def test_no_steps_leave_every_weight_where_it_started(monkeypatch):
+    monkeypatch.setenv("POSENC_STEPS", "0")
+    model, history = train("rope", "nano", progress=False)
+    before = build("rope", settings_for("nano"), "text").state_dict()
+    assert len(history["loss"]) == 1 and all(torch.equal(model.state_dict()[name], x) for name, x in before.items())
+
+
 def trains(method, task):
     model, history = train(method, "nano", task=task, progress=False, **TINY_TASK)
     assert isinstance(model, tiny.Decoder if TASKS[task].causal else tiny.Encoder) and not model.training

@@ -228,7 +228,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(posenc.chapters, "__path__", [*posenc.chapters.__path__, str(TINY / "book")])
     monkeypatch.setenv("TINY", str(TINY / "book"))
     monkeypatch.setenv("POSENC_PRESET", "nano")
-    monkeypatch.setenv("POSENC_STEPS", "2")
+    monkeypatch.setenv("POSENC_STEPS", "0")
 
 
 @pytest.mark.parametrize("lab", ALL)
@@ -266,6 +266,7 @@ def grader(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # nbgrader calls alembic
     monkeypatch.setenv("TINY", str(TINY / "book"))
     monkeypatch.setenv("POSENC_PRESET", "lab")  # as a teacher may have it; the configuration says nano
+    monkeypatch.setenv("POSENC_STEPS", "0")  # which the configuration sets: here it is taken back
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     return open_course
 

@@ -50,7 +50,7 @@ def train(
     Arguments:
         method: a name in `posenc.METHODS`, or make_encoding(layer) -> Encoding.
         preset: "nano", "lab", "study" or "original"; `changes` are fields of `Settings`, such as steps=400. There are
-            at most POSENC_STEPS steps, where the environment has it.
+            at most POSENC_STEPS steps, where the environment has it; with 0 the one loss is that of an untrained model.
         seed: of the initial weights and of the batches. Two methods with one seed start from the same weights (but
             for parameters of their own) and read the same batches.
         task: a name in `posenc.lab.train.tasks.TASKS`: "text" predicts the next character.
