@@ -24,7 +24,7 @@ import jupytext
 import nbformat
 from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ClearMarkScheme, ClearOutput, ClearSolutions
 
-from posenc.lab import check
+from posenc.lab import check, exam
 
 ROOT = Path(__file__).resolve().parents[2]
 PRIVATE = ("lab.py", "solutions.md", "exam.md")  # of a chapter, what a teacher may keep out of a public fork
@@ -116,6 +116,9 @@ def read(source, address, badge=f"{BADGE}\n\n{SAVE}"):
     after = next(cell for cell in notebook.cells[install + 1 :] if cell.cell_type == "code")
     after.source = INSTALLED + after.source
     notebook.cells = list(with_graded(source.parent.name, notebook.cells))
+    for place, cell in enumerate(notebook.cells):
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == "paper":
+            notebook.cells[place + 1 : place + 1] = with_numbers(source)
     for number, cell in enumerate(notebook.cells):
         cell.metadata.pop("lines_to_next_cell", None)  # jupytext's
         cell.id = cell.metadata.get("nbgrader", {}).get("grade_id", f"cell-{number:02}")
@@ -148,10 +151,33 @@ def with_graded(lab, cells):
                 yield graded_cell(hidden, grade=True, grade_id=test, locked=True, points=worth)
 
 
-def graded_cell(source, **about):
-    """A code cell of which nbgrader knows what stands in `about`."""
+def with_numbers(source):
+    """Two cells, where the exam.md beside a lab has a question for it: one that asks it, with numbers of the student's
+    own and without the code of its key, and one for the answer."""
+    asked = exam.of_lab(source.parent.name, source.parent.parent)
+    if asked is None:
+        return []
+    bank = source.with_name("exam.md").read_text("utf-8")
+    head, _, body = re.search(rf"(?ms)^## {re.escape(asked.title)}\n.*?(?=\n- Key: )", bank)[0].partition("\n\n")
+    text = head.partition("\n- Let: ")[0] + f"\n\n{body}"
+    exam.ask(asked.chapter, text)  # an error where the text itself needs that code
+    code = f'''# @title On paper, too: a question with your numbers. Run this cell.
+from posenc.lab.exam import ask
+
+ask(
+    "{asked.chapter}",
+    r"""{text}""",
+)'''
+    about = dict(grade=True, solution=True, grade_id="numbers", points=asked.points)
+    answer = graded_cell(exam.fill(asked, 0).key, nbformat.v4.new_markdown_cell, **about)
+    folded = {"cellView": "form", "jupyter": {"source_hidden": True}}
+    return [nbformat.v4.new_code_cell(code, metadata=folded), answer]
+
+
+def graded_cell(source, make=nbformat.v4.new_code_cell, **about):
+    """A cell, of code if nothing else is said, of which nbgrader knows what stands in `about`."""
     about = {"grade": False, "locked": False, "schema_version": 3, "solution": False, "task": False} | about
-    return nbformat.v4.new_code_cell(source, metadata={"nbgrader": about})
+    return make(source, metadata={"nbgrader": about})
 
 
 def strip(notebook):
@@ -307,6 +333,7 @@ def main(arguments=None, root=ROOT):
         exercises = check.of(source.parent.name) if source.parent.name in check.labs() else {}
         asked = {f"{name}_test": exercise.points for name, exercise in exercises.items()}
         given = dict(points(read(source, address(root))))
+        given.pop("numbers", None)  # which come from exam.md
         if exercises and given != asked | {"paper": check.on_paper(source.parent.name)}:
             left.append(f"{source}: its points {given} must be those of exercises.py, ON_PAPER among them")
     if left:

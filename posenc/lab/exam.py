@@ -15,7 +15,8 @@ writes a sheet and its key. Questions stand in a chapter's exam.md, a heading ea
 
 `Draw` has whole numbers from..to or lists. `Let` is Python, and so is what stands in double braces, with a format. Both
 see what is drawn, posenc's names, math, torch, `row` and `tensor`, in float64. Bold in a key is the answer, `(1 p)` a
-step's points. `Wrong` is a wrong answer and what it tells; an oral question has `Follow-up` instead.
+step's points. `Wrong` is a wrong answer and what it tells; an oral question has `Follow-up` instead. What ends its
+second line with ` · lab` is asked in the chapter's lab, too.
 
 `--roster class.csv` writes a sheet and a key for each student: the questions are those of `--seed`, the numbers follow
 from it and the student's own. Bank and keys are public: whoever knows both can print the key.
@@ -27,6 +28,7 @@ import functools
 import importlib
 import itertools
 import math
+import os
 import random
 import re
 from pathlib import Path
@@ -40,7 +42,7 @@ from posenc.lab.check.exercise import student_seed
 from posenc.lab.check.gradebook import roster
 
 BOOK = Path(importlib.import_module("posenc.chapters").__path__[0])
-FACTS = re.compile(r"(paper|oral) · (\d+) points? · (\d+) minutes? · (easy|medium|hard)")
+FACTS = re.compile(r"(paper|oral) · (\d+) points? · (\d+) minutes? · (easy|medium|hard)( · lab)?")
 RULES = """Letters and conventions are those of the book's *Notation*, angles are in radians. A pocket calculator is
 allowed. Points are for steps and reasons, not for numbers alone."""
 HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Exam</title><style>@page { margin: 2cm }
@@ -57,11 +59,12 @@ class Question(NamedTuple):
     points: int
     minutes: int
     difficulty: str
+    lab: bool  # whether the chapter's lab asks it
     draws: dict  # parameter: its values
     let: str
     text: str
-    key: str
-    notes: list
+    key: str = ""
+    notes: list = []
 
     @property
     def answers(self) -> list[str]:
@@ -80,20 +83,41 @@ NAMES = {name: getattr(posenc, name) for name in posenc.__all__} | {"posenc": po
 NAMES |= {"row": row, "tensor": functools.partial(torch.tensor, dtype=torch.float64)}
 
 
-def chapters(book: Path = BOOK) -> list[str]:
+def banks(kit: str | Path | None = None) -> Path:
+    """The folder of the chapters' exam.md: that of a teacher's kit, default POSENC_KIT, or of this copy."""
+    kit = kit or os.environ.get("POSENC_KIT")
+    return Path(kit, "book") if kit else BOOK
+
+
+def chapters(book: Path | None = None) -> list[str]:
     """The chapters that have questions, sorted: in a copy of the repository, for the package ships none.
 
     Errors: FileNotFoundError where there is none, as where they were moved to a teacher's kit.
     """
+    book = book or banks()
     if not (found := sorted(path.parent.name for path in book.glob("*/exam.md"))):
         raise FileNotFoundError(f"{book} holds no exam.md: name the folder of a teacher's kit, --kit DIR")
     return found
 
 
-def read(chapter: str, book: Path = BOOK) -> list[Question]:
+def read(chapter: str, book: Path | None = None) -> list[Question]:
     """The questions of a chapter. Errors: ValueError for an unknown one, naming the nearest, and those of `parse`."""
+    book = book or banks()
     check_choice("chapters", chapter, chapters(book))
     return parse((book / chapter / "exam.md").read_text("utf-8"), chapter)
+
+
+def of_lab(chapter: str, book: Path | None = None) -> Question | None:
+    """The question that a chapter's lab asks; None where it asks none, and where no bank is at hand."""
+    bank = read(chapter, book) if (book or banks()).joinpath(chapter, "exam.md").exists() else []
+    return next((asked for asked in bank if asked.lab), None)
+
+
+def ask(chapter: str, text: str):
+    """A lab's question on paper, with the numbers of `student_seed`: Markdown. text: its block of exam.md, keyless."""
+    from IPython.display import Markdown
+
+    return Markdown(told(fill(keyless(text, chapter)[0], student_seed())))
 
 
 def parse(text: str, chapter: str) -> list[Question]:
@@ -101,24 +125,32 @@ def parse(text: str, chapter: str) -> list[Question]:
     return [question(block, chapter) for block in re.split(r"(?m)^## ", text)[1:]]
 
 
-def question(block, chapter):
-    """The question of one block."""
-    head, _, body = block.partition("\n\n")
+def keyless(block, chapter):
+    """The question of one block without its key, and what stands below its text: "Key", the key, "Wrong", ..."""
+    head, _, body = block.removeprefix("## ").partition("\n\n")
     title, facts, *settings = [*head.split("\n"), ""]
     source = f"book/{chapter}/exam.md, {title!r}"
     if not (found := FACTS.fullmatch(facts)):
         raise ValueError(f"{source}: {facts!r} must be like 'paper · 3 points · 4 minutes · easy' (oral; medium, hard)")
-    kind, points, minutes, difficulty = found[1], int(found[2]), int(found[3]), found[4]
+    kind, points, minutes, difficulty, lab = found[1], int(found[2]), int(found[3]), found[4], bool(found[5])
     draw, _, let = "\n".join(settings).partition("- Let: ")
     text, *parts = (part.strip() for part in re.split(r"(?m)^- (Key|Wrong|Follow-up): ", body))
-    note = "Wrong" if kind == "paper" else "Follow-up"
-    if not text or len(parts) < 4 or parts[::2] != ["Key"] + [note] * (len(parts) // 2 - 1):
-        raise ValueError(f"{source} has {parts[::2]}; it must have a text, then '- Key: ', then '- {note}: ', or more")
-    asked = Question(source, chapter, title, kind, points, minutes, difficulty, drawable(draw, source), let,
-                     text, parts[1], parts[3::2])  # fmt: skip
+    draws = drawable(draw, source)
+    return Question(source, chapter, title, kind, points, minutes, difficulty, lab, draws, let, text), parts
+
+
+def question(block, chapter):
+    """The question of one block."""
+    asked, parts = keyless(block, chapter)
+    note = "Wrong" if asked.kind == "paper" else "Follow-up"
+    if not asked.text or len(parts) < 4 or parts[::2] != ["Key"] + [note] * (len(parts) // 2 - 1):
+        must = f"it must have a text, then '- Key: ', then '- {note}: ', or more"
+        raise ValueError(f"{asked.source} has {parts[::2]}; {must}")
+    asked = asked._replace(key=parts[1], notes=parts[3::2])
     marked = sum(map(int, re.findall(r"\((\d+) p\)", asked.key)))
-    if marked != points or not asked.answers and kind == "paper":
-        raise ValueError(f"{source}: its key marks {marked} points; it must mark {points}, and an answer in **bold**")
+    if marked != asked.points or not asked.answers and asked.kind == "paper":
+        must = f"it must mark {asked.points}, and an answer in **bold**"
+        raise ValueError(f"{asked.source}: its key marks {marked} points; {must}")
     return asked
 
 
@@ -222,10 +254,19 @@ def sheet(filled: list[Question], name: int | str, key: bool = False) -> str:
     for number, asked in enumerate(filled, 1):
         more = f", {asked.difficulty}" if key else ""
         parts += [f"## {number}. {asked.title} ({asked.points} points, {asked.minutes} minutes{more})", asked.text]
-        if key:
-            label = "Wrong" if asked.kind == "paper" else "Follow-up"
-            parts += [f"**Key.** {asked.key}", "\n".join(f"- {label}: {note}" for note in asked.notes)]
+        parts += [keyed(asked)] * key
     return "\n\n".join(parts) + "\n"
+
+
+def told(filled: Question) -> str:
+    """A question as a paragraph of Markdown."""
+    return f"**{filled.title}** ({filled.points} points, {filled.minutes} minutes). {filled.text}"
+
+
+def keyed(filled: Question) -> str:
+    """The key of a question as Markdown: the answer by steps, and what wrong ones tell."""
+    label = "Wrong" if filled.kind == "paper" else "Follow-up"
+    return "\n\n".join([f"**Key.** {filled.key}", "\n".join(f"- {label}: {note}" for note in filled.notes)])
 
 
 def page(markdown: str) -> str:
@@ -262,7 +303,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("--roster writes files for each student: name a folder for them, --out DIR")
     try:
         seed = student_seed(options.seed)
-        book = options.kit / "book" if options.kit else BOOK
+        book = banks(options.kit)
         bank = [asked for chapter in dict.fromkeys(options.chapters or chapters(book)) for asked in read(chapter, book)]
         bank = [asked for asked in bank if (asked.kind == "oral") == options.oral]
         chosen = choose(bank, options.points, seed)

@@ -1,11 +1,15 @@
 """Exam questions at ten draws: finite numbers that follow the parameters, no wrong answer printed as the right one."""
 
+import ast
+import itertools
 import re
 
+import nbformat
 import pytest
-from lab_runs import private
+from lab_runs import ROOT, private
 
 from posenc.lab import exam
+from posenc.lab.check.exercise import student_seed
 
 private("rope/exam.md")
 GOOD = """## Halves\npaper · 2 points · 3 minutes · easy\n- Draw: m in 3..9\n- Let: half = m / 2
@@ -22,10 +26,26 @@ FAULTS += [("2 * m", "m / 2:.1f", "differ")]
 @pytest.mark.parametrize("chapter", exam.chapters())
 def test_the_numbers_of_a_chapters_questions(chapter):
     draws = [[exam.fill(asked, seed) for seed in range(10)] for asked in exam.read(chapter)]
-    assert [asked[0].kind for asked in draws] == ["paper"] * 6 + ["oral"] * 3
+    kinds = [asked[0].kind for asked in draws]
+    assert kinds == (["paper"] if chapter in ("kernels", "pretrained") else ["paper"] * 6 + ["oral"] * 3)
     assert [asked[0].title for asked in draws if asked[0].draws and len({str(a.answers) for a in asked}) == 1] == []
     page = exam.page(exam.sheet([asked[0] for asked in draws], 0, key=True))
     assert page.count("<h2>") == len(draws) and not re.search(r"\{\{|\}\}|\$", page)
+
+
+@pytest.mark.parametrize("chapter", exam.chapters())
+def test_a_labs_question_has_the_numbers_of_its_key(chapter, monkeypatch):
+    asked = exam.of_lab(chapter)
+    for values in itertools.product(*asked.draws.values()):  # `ask` has no key, so no draw may want another
+        filled = exam.with_numbers(asked, dict(zip(asked.draws, values)))
+        wrong = {note.partition(": ")[0].strip("$") for note in filled.notes}
+        assert len(wrong) == len(filled.notes) and not wrong & {*filled.answers, " and ".join(filled.answers)}, values
+    monkeypatch.setenv("POSENC_SEED", "s4711")
+    (cell,) = (
+        cell for cell in nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", 4).cells if "import ask" in cell.source
+    )
+    shown = eval(ast.unparse(ast.parse(cell.source).body[-1]), {"ask": exam.ask})
+    assert shown.data == exam.told(exam.fill(asked, student_seed("s4711"))) and asked.text not in shown.data
 
 
 @pytest.mark.parametrize("old, new, word", FAULTS)

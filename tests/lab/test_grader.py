@@ -121,6 +121,8 @@ def test_a_class_becomes_gradebooks_and_sheets(tmp_path, monkeypatch, capsys):
     assert "late" in (tmp_path / "marks.comments.csv").read_text()
     sheet = (tmp_path / "sheets" / "rope.md").read_text()
     assert sheet.count("Why?") == 1 and sheet.index("## 11 Ada") < sheet.index("Because lovelaceada")
+    keys = {seed: grade.with_numbers("rope", seed)[1] for seed in (7, bob)}
+    assert [sheet.count(key.splitlines()[0]) for key in keys.values()] == [1, 2] and len({*keys.values()}) == 2
 
 
 @pytest.mark.parametrize(
@@ -148,3 +150,5 @@ def test_key_tells_what_a_student_is_asked_for(monkeypatch, capsys):
     assert grade.main(["key", "--seed", "17", "--lab", "alibi"]) == 0
     said = capsys.readouterr().out
     assert all(exercise.seeded().title in said for exercise in checks.of("alibi").values() if exercise.variants)
+    assert grade.with_numbers("alibi", 17)[1] in said
+    assert grade.main(["key", "--seed", "17"]) == 0

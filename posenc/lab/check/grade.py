@@ -23,8 +23,9 @@ from pathlib import Path
 
 import torch
 
+from posenc.lab import exam
 from posenc.lab.check import gradebook
-from posenc.lab.check.exercise import student_seed
+from posenc.lab.check.exercise import student_seed, text
 from posenc.lab.check.judging import argument_names, describe
 from posenc.lab.check.registry import labs, of, on_paper
 
@@ -124,6 +125,7 @@ class Grade:
     exercises: list = field(default_factory=list)
     on_paper: int = 0
     paper: tuple = ("", "")  # the question and the answer
+    numbers: tuple = (0, "")  # of what it is worth: the question with the student's numbers, and its key, if at hand
     flags: list = field(default_factory=list)
 
     @property
@@ -181,12 +183,26 @@ def grade(path, lab=None, limit=60.0, seed=None):
         flags = [f"the notebook's seed counts for nothing: {error}"]
     if seed is not None and own != counts:
         flags.append(f"the notebook sets {word or 'no seed'}, the roster's seed is {seed}, which counts")
-    rows = []
-    for line in _run(cells, lab, limit, next(s for s in (counts, own, student_seed()) if s is not None)):
+    rows, counts = [], next(s for s in (counts, own, student_seed()) if s is not None)
+    for line in _run(cells, lab, limit, counts):
         flags += [f"{line['exercise']}: {words}" for words in borrowed(cells, line["exercise"])]
         row = {key: line[key] for key in ("exercise", "title", "points")}
         rows.append(row | {"of": of(lab)[line["exercise"]].points, "words": line["words"]})
-    return Grade(str(path), lab, rows, on_paper(lab), gradebook.paper(notebook), flags)
+    try:
+        numbers = with_numbers(lab, counts)
+    except ValueError as error:  # in a bank that a teacher wrote
+        numbers = (0, "")
+        flags.append(f"no question with numbers: {error}")
+    return Grade(str(path), lab, rows, on_paper(lab) + numbers[0], gradebook.paper(notebook), numbers, flags)
+
+
+def with_numbers(lab, seed):
+    """(points, Markdown): what a lab asks a student on paper with numbers of a seed, and the key by steps; (0, "")
+    where it asks nothing so, or where the bank of questions is not at hand."""
+    if not (asked := exam.of_lab(lab)):
+        return 0, ""
+    filled = exam.fill(asked, seed)
+    return asked.points, f"{exam.told(filled)}\n\n{exam.keyed(filled)}"
 
 
 def notebooks(paths):
@@ -201,21 +217,25 @@ def notebooks(paths):
 
 
 def key(arguments):
-    r"""The command's `key`: what the exercises ask a student for, and what is right in their first case."""
+    r"""The command's `key`: what the exercises ask a student for, what is right in their first case, and the steps."""
     parser = argparse.ArgumentParser(prog="python -m posenc.lab.check key")
     parser.add_argument("--seed", required=True, type=student_seed, help="a number, or a student's id")
     parser.add_argument("--lab", choices=labs(), help="default: all")
     options = parser.parse_args(arguments)
     os.environ["POSENC_SEED"] = str(options.seed)
     for lab in [options.lab] if options.lab else labs():
-        varied = [e.seeded() for e in of(lab).values() if e.variants or e.arguments() == [()]]  # without: a word
-        print(f"{lab}, seed {options.seed}" + ("" if varied else ": no exercise depends on it"))
-        for exercise in varied:
+        varied = [e for e in of(lab).values() if e.variants or e.arguments() == [()]]  # without: a word
+        asked = with_numbers(lab, options.seed)[1]
+        print(f"{lab}, seed {options.seed}" + ("" if varied or asked else ": no exercise depends on it"))
+        for plain, exercise in ((e, e.seeded()) for e in varied):
             case = exercise.arguments()[0]
             small = sum(value.numel() for value in case if torch.is_tensor(value)) <= 24
             named = ", ".join(f"{n}={x}" for n, x in zip(argument_names(exercise.reference, len(case)), case))
             given = f"; with {named if small else describe(exercise.reference, case)}" if case else ""
-            print(f"{exercise.title}{given}:\n{exercise.reference(*case)}")
+            print(f"{exercise.title}{given}:\n{exercise.call(exercise.reference, *case)}")
+            if plain.variants:
+                print("steps, before what is yours:", *text(plain.reference), sep="\n", end="\n\n")
+        print(asked, end="\n" * bool(asked))
     return 0
 
 

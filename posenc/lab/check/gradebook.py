@@ -148,12 +148,17 @@ def sheets(folder, submissions):
     Path(folder).mkdir(parents=True, exist_ok=True)
     for lab in {s.grade.lab for s in submissions if s.grade}:
         graded = [s for s in submissions if s.grade and s.grade.lab == lab]
-        most = graded[0].grade.on_paper
+        more = graded[0].grade.numbers[0]
+        most, own_numbers = graded[0].grade.on_paper - more, f", and ___ of {more} with own numbers" * bool(more)
         ((question, _),) = collections.Counter(s.grade.paper[0] for s in graded).most_common(1)
         lines = [f"# {lab}, on paper", question, f"| points of {most} | what is there |\n|---|---|"]
         lines[-1] += "".join(f"\n| {share * most:g} | {words} |" for words, share in RUBRIC.items())
         for file, student, grade, _ in graded:
             own = [f"*The question was changed:* {grade.paper[0]}"] if grade.paper[0] != question else []
-            lines += [f"## {student.id} {student.name}" if student else f"## {file}", f"Points: ___ of {most}", *own]
-            lines.append(grade.paper[1] or "*No answer.*")
+            lines += [
+                f"## {student.id} {student.name}" if student else f"## {file}",
+                f"Points: ___ of {most}{own_numbers}",
+                *own,
+            ]
+            lines += [grade.paper[1] or "*No answer.*", *filter(None, [grade.numbers[1].replace("\n\n", "\n\n> ")])]
         Path(folder, f"{lab}.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """The chapters that have exercises: in a file exercises.py a table `EXERCISES` (name -> `Exercise`) and `ON_PAPER`.
 
 An exercise is named as the function that the student writes. `ON_PAPER` is what the answers in prose are worth, which
-a person grades. Chapters are found by their folders: nothing here knows one.
+a person grades, without a question of exam.md. Chapters are found by their folders: nothing here knows one.
 """
 
 import importlib
