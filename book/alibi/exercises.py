@@ -38,7 +38,6 @@ ON_PAPER = 3  # points
 
 EXERCISES = {
     "slopes": Exercise(
-        title="Exercise 1, slopes",
         points=3,
         reference=slopes,
         cases=[(8,), (4,), (1,), (12,), (6,), (112,)],
@@ -58,7 +57,6 @@ EXERCISES = {
         },
     ),
     "bias": Exercise(
-        title="Exercise 2, bias",
         points=2,
         reference=bias,
         cases=_positions,
@@ -80,7 +78,6 @@ EXERCISES = {
         ),
     ),
     "window": Exercise(
-        title="Exercise 3, window",
         points=2,
         reference=window,
         cases=[(0.5, 0.95), (0.0625, 0.5), (1 / 256, 0.95), (0.7071, 0.9)],

@@ -73,7 +73,6 @@ ON_PAPER = 4  # points
 
 EXERCISES = {
     "skew": Exercise(
-        title="Exercise 1, skew",
         points=1,
         reference=skew,
         cases=lambda: [(_normal(3, 3, seed=14),), (_normal(2, 3, 4, 4, seed=15),)],
@@ -86,7 +85,6 @@ EXERCISES = {
         },
     ),
     "rotation": Exercise(
-        title="Exercise 2, rotation",
         points=3,
         reference=rotation,
         cases=_rotation_cases,
@@ -119,7 +117,6 @@ EXERCISES = {
         ),
     ),
     "commutator_error": Exercise(
-        title="Exercise 3, commutator_error",
         points=2,
         reference=commutator_error,
         cases=_commutator_cases,
@@ -137,7 +134,6 @@ EXERCISES = {
         },
     ),
     "ap_generators": Exercise(
-        title="Exercise 4, ap_generators",
         points=2,
         reference=ap_generators,
         cases=lambda: [(_normal(4, 3, 3, seed=16), 2), (_normal(6, 2, 2, seed=17), 3), (_normal(6, 4, 4, seed=18), 2)],
@@ -151,7 +147,6 @@ EXERCISES = {
         },
     ),
     "ld_generators": Exercise(
-        title="Exercise 5, ld_generators",
         points=2,
         reference=ld_generators,
         cases=_ld_cases,

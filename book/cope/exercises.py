@@ -117,7 +117,6 @@ ON_PAPER = 4  # points
 
 EXERCISES = {
     "positions": Exercise(
-        title="Exercise 1, positions",
         points=3,
         reference=positions,
         cases=_positions_cases,
@@ -156,7 +155,6 @@ EXERCISES = {
         ),
     ),
     "lookup": Exercise(
-        title="Exercise 2, lookup",
         points=3,
         reference=lookup,
         cases=_lookup_cases,
@@ -193,7 +191,6 @@ EXERCISES = {
         ),
     ),
     "cope_scores": Exercise(
-        title="Exercise 3, cope_scores",
         points=3,
         reference=cope_scores,
         cases=_scores_cases,
@@ -215,7 +212,6 @@ EXERCISES = {
         },
     ),
     "sentence_logits": Exercise(
-        title="Exercise 4, sentence_logits",
         points=2,
         reference=sentence_logits,
         cases=[(line,) for line in LINES],

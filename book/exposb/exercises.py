@@ -58,7 +58,6 @@ ON_PAPER = 3  # points
 
 EXERCISES = {
     "lane_filter": Exercise(
-        title="Exercise 1, lane_filter",
         points=2,
         reference=lane_filter,
         cases=[(16, False), (16, True), (64, True), (6, True), (64, False)],
@@ -78,7 +77,6 @@ EXERCISES = {
         ),
     ),
     "fade_logits": Exercise(
-        title="Exercise 2, fade_logits",
         points=1,
         reference=fade_logits,
         cases=_faded,
@@ -93,7 +91,6 @@ EXERCISES = {
         },
     ),
     "fade_log": Exercise(
-        title="Exercise 3, fade_log",
         points=2,
         reference=fade_log,
         cases=_faded,
@@ -108,7 +105,6 @@ EXERCISES = {
         },
     ),
     "hazard_weights": Exercise(
-        title="Exercise 4, hazard_weights",
         points=3,
         reference=hazard_weights,
         cases=_rows,

@@ -151,11 +151,9 @@ STEPS = (
     ("the row is divided by ln 2, the sums are not", lambda f, *case: (f(*case)[0] / math.log(2), f(*case)[1])),
 )
 
-EXERCISES = {  # title, what is right, cases, tolerance, points, mistakes
-    "log_forget": Exercise(
-        "Exercise 1, log_forget", log_forget, _log_forget_cases, 1e-5, 2, LOG_FORGET, variants=GATES
-    ),
-    "decay": Exercise("Exercise 2, decay", decay, _decay_cases, 1e-5, 3, DECAY),
-    "alibi_gate": Exercise("Exercise 3, alibi_gate", alibi_gate, _SLOPES, 1e-6, 2, ALIBI_GATE),
-    "next_decay": Exercise("Exercise 4, next_decay", next_decay, _next_cases, 1e-5, 3, NEXT_DECAY, variants=STEPS),
+EXERCISES = {  # what is right, cases, tolerance, points, mistakes
+    "log_forget": Exercise(log_forget, _log_forget_cases, 1e-5, 2, LOG_FORGET, variants=GATES),
+    "decay": Exercise(decay, _decay_cases, 1e-5, 3, DECAY),
+    "alibi_gate": Exercise(alibi_gate, _SLOPES, 1e-6, 2, ALIBI_GATE),
+    "next_decay": Exercise(next_decay, _next_cases, 1e-5, 3, NEXT_DECAY, variants=STEPS),
 }

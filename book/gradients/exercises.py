@@ -79,8 +79,8 @@ def _rotations():
 
 ON_PAPER = 4  # points
 
-EXERCISES = {  # title, what is right, cases, tolerance, points, mistakes
-    "logits_backward": Exercise("logits_backward", softmax_gradient, _weights, 1e-5, 1, SOFTMAX_GRADIENT),
-    "table_backward": Exercise("table_backward", table_backward, _tables, 1e-5, 2, TABLE_BACKWARD),
-    "rotation_backward": Exercise("rotation_backward", rotation_backward, _rotations, 1e-5, 2, ROTATION_BACKWARD),
+EXERCISES = {  # what is right, cases, tolerance, points, mistakes
+    "logits_backward": Exercise(softmax_gradient, _weights, 1e-5, 1, SOFTMAX_GRADIENT, title="logits_backward"),
+    "table_backward": Exercise(table_backward, _tables, 1e-5, 2, TABLE_BACKWARD, title="table_backward"),
+    "rotation_backward": Exercise(rotation_backward, _rotations, 1e-5, 2, ROTATION_BACKWARD, title="rotation_backward"),
 }

@@ -301,18 +301,15 @@ TURNS = (
 )
 
 
-def _kernel(number, reference, cases, mistakes, *outputs, points, tolerance=1e-4, variants=()):
-    title = f"Exercise {number}, {reference.__name__}"
-    return Exercise(title, reference, cases, tolerance, points, mistakes, run=launch(*outputs), variants=variants)
+def _kernel(reference, cases, mistakes, *outputs, points, tolerance=1e-4, variants=()):
+    return Exercise(reference, cases, tolerance, points, mistakes, run=launch(*outputs), variants=variants)
 
 
 EXERCISES = {
-    "unit_rows": _kernel(1, unit_rows, _unit_cases, UNIT_ROWS, empty_like, points=2, tolerance=1e-5, variants=UNITS),
-    "turn_halves": _kernel(
-        2, turn_halves, _turn_cases, TURN_HALVES, empty_like, points=3, tolerance=1e-3, variants=TURNS
-    ),
-    "online_softmax": _kernel(3, online_softmax, _online_cases, ONLINE_SOFTMAX, _of_rows, _of_rows, points=3),
-    "attend": _kernel(4, attend, _attend_cases, ATTEND, empty_like, points=4),
-    "break_stick": _kernel(5, break_stick, _attend_cases, BREAK_STICK, empty_like, _of_rows, points=4),
-    "tile_kind": Exercise("Exercise 6, tile_kind", tile_kind, _tile_cases, points=2, mistakes=TILE_KIND),
+    "unit_rows": _kernel(unit_rows, _unit_cases, UNIT_ROWS, empty_like, points=2, tolerance=1e-5, variants=UNITS),
+    "turn_halves": _kernel(turn_halves, _turn_cases, TURN_HALVES, empty_like, points=3, tolerance=1e-3, variants=TURNS),
+    "online_softmax": _kernel(online_softmax, _online_cases, ONLINE_SOFTMAX, _of_rows, _of_rows, points=3),
+    "attend": _kernel(attend, _attend_cases, ATTEND, empty_like, points=4),
+    "break_stick": _kernel(break_stick, _attend_cases, BREAK_STICK, empty_like, _of_rows, points=4),
+    "tile_kind": Exercise(tile_kind, _tile_cases, points=2, mistakes=TILE_KIND),
 }

@@ -157,9 +157,9 @@ FOLDS = (
     ("the result transposed: [C, N]", lambda f, *case: f(*case).T),
 )
 
-EXERCISES = {  # title, what is right, cases, tolerance, points, mistakes
-    "lookup": Exercise("Exercise 1, lookup", lookup, _lookups, 1e-6, 2, LOOKUP, run_lookup),
-    "stretch": Exercise("Exercise 2, stretch", stretch, _stretches, 1e-5, 3, STRETCH, variants=STRETCHES),
-    "count": Exercise("Exercise 3, count", count, _COUNTS, 1e-6, 1, COUNT),
-    "fold": Exercise("Exercise 4, fold", fold, _folds, 1e-5, 2, FOLD, variants=FOLDS),
+EXERCISES = {  # what is right, cases, tolerance, points, mistakes
+    "lookup": Exercise(lookup, _lookups, 1e-6, 2, LOOKUP, run_lookup),
+    "stretch": Exercise(stretch, _stretches, 1e-5, 3, STRETCH, variants=STRETCHES),
+    "count": Exercise(count, _COUNTS, 1e-6, 1, COUNT),
+    "fold": Exercise(fold, _folds, 1e-5, 2, FOLD, variants=FOLDS),
 }

@@ -63,7 +63,6 @@ ON_PAPER = 4  # points
 
 EXERCISES = {
     "slow_pairs": Exercise(
-        title="Exercise 1, slow_pairs",
         points=2,
         reference=slow_pairs,
         cases=lambda: [(1e5, 64, 8192), (1e4, 128, 4096), (1e4, 8, 6)],
@@ -81,7 +80,6 @@ EXERCISES = {
         ),
     ),
     "shares": Exercise(
-        title="Exercise 2, shares",
         points=2,
         reference=shares,
         cases=lambda: [(_weights(3, 7, 1),), (_weights(2, 4, 2),)],
@@ -100,7 +98,6 @@ EXERCISES = {
         },
     ),
     "visible": Exercise(
-        title="Exercise 3, visible",
         points=2,
         reference=visible,
         cases=lambda: [(7, 3, 1), (6, 2, 2), (5, 5, 0), (5, 1, 1)],
@@ -121,7 +118,6 @@ EXERCISES = {
         ),
     ),
     "last_loss": Exercise(
-        title="Exercise 4, last_loss",
         points=2,
         reference=last_loss,
         cases=_loss_cases,
@@ -134,7 +130,6 @@ EXERCISES = {
         },
     ),
     "with_gap": Exercise(
-        title="Exercise 5, with_gap",
         points=2,
         reference=with_gap,
         cases=lambda: [(8, 3, 20), (5, 1, 4), (6, 2, 9)],
@@ -147,7 +142,6 @@ EXERCISES = {
         },
     ),
     "held_near": Exercise(
-        title="Exercise 6, held_near",
         points=2,
         reference=held_near,
         cases=lambda: [(8, 4), (6, 5), (5, 2)],

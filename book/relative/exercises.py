@@ -144,11 +144,9 @@ BUCKETS = (
     ("8 times the bucket: its first index in a flat table of 8 heads", lambda f, *case: 8 * f(*case)),
 )
 
-# title, reference, cases, tolerance, points, mistakes
+# reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "shaw_term": Exercise(
-        "Exercise 1, shaw_term", shaw_term, _shaw_cases, 1e-5, 3, MISTAKES["shaw_term"], variants=SHAWS
-    ),
-    "shift": Exercise("Exercise 2, shift", shift, _shift_cases, 1e-6, 2, MISTAKES["shift"], run=_causal),
-    "bucket": Exercise("Exercise 3, bucket", bucket, _bucket_cases, 1e-6, 3, MISTAKES["bucket"], variants=BUCKETS),
+    "shaw_term": Exercise(shaw_term, _shaw_cases, 1e-5, 3, MISTAKES["shaw_term"], variants=SHAWS),
+    "shift": Exercise(shift, _shift_cases, 1e-6, 2, MISTAKES["shift"], run=_causal),
+    "bucket": Exercise(bucket, _bucket_cases, 1e-6, 3, MISTAKES["bucket"], variants=BUCKETS),
 }

@@ -162,15 +162,11 @@ TURNS = (
     ("pairs in a dimension of their own: [..., T, D/2, 2]", lambda f, *case: f(*case).unflatten(-1, (-1, 2))),
 )
 
-# title, reference, cases, tolerance, points, mistakes
+# reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "inv_freq": Exercise(
-        "Exercise 1, inv_freq", inv_freq, CASES["inv_freq"], 1e-6, 1, MISTAKES["inv_freq"], variants=LADDERS
-    ),
-    "rotate": Exercise("Exercise 2, rotate", rotate, _rotations, 1e-4, 3, MISTAKES["rotate"], variants=TURNS),
-    "rotate_half": Exercise("Exercise 3, rotate_half", rotate_half, _rotations, 1e-4, 2, MISTAKES["rotate_half"]),
-    "permutation": Exercise(
-        "Exercise 4, permutation", permutation, CASES["permutation"], 1e-6, 2, MISTAKES["permutation"]
-    ),
-    "shift_error": Exercise("Exercise 5, shift_error", shift_error, _shifts, 1e-9, 2, MISTAKES["shift_error"]),
+    "inv_freq": Exercise(inv_freq, CASES["inv_freq"], 1e-6, 1, MISTAKES["inv_freq"], variants=LADDERS),
+    "rotate": Exercise(rotate, _rotations, 1e-4, 3, MISTAKES["rotate"], variants=TURNS),
+    "rotate_half": Exercise(rotate_half, _rotations, 1e-4, 2, MISTAKES["rotate_half"]),
+    "permutation": Exercise(permutation, CASES["permutation"], 1e-6, 2, MISTAKES["permutation"]),
+    "shift_error": Exercise(shift_error, _shifts, 1e-9, 2, MISTAKES["shift_error"]),
 }

@@ -188,16 +188,10 @@ TURNS = (
     ("pairs in a dimension of their own: [..., T, D/2, 2]", lambda f, *case: f(*case).unflatten(-1, (-1, 2))),
 )
 
-# title, reference, cases, tolerance, points, mistakes
+# reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "axial_freqs": Exercise(
-        "Exercise 1, axial_freqs", axial_freqs, CASES["axial_freqs"], 1e-6, 2, MISTAKES["axial_freqs"], variants=LADDERS
-    ),
-    "angles": Exercise("Exercise 2, angles", angles, _angles_cases, 1e-4, 2, MISTAKES["angles"]),
-    "rotate_axes": Exercise(
-        "Exercise 3, rotate_axes", rotate_axes, _rotate_cases, 1e-4, 3, MISTAKES["rotate_axes"], variants=TURNS
-    ),
-    "positions_for": Exercise(
-        "Exercise 4, positions_for", positions_for, CASES["positions_for"], 1e-6, 3, MISTAKES["positions_for"]
-    ),
+    "axial_freqs": Exercise(axial_freqs, CASES["axial_freqs"], 1e-6, 2, MISTAKES["axial_freqs"], variants=LADDERS),
+    "angles": Exercise(angles, _angles_cases, 1e-4, 2, MISTAKES["angles"]),
+    "rotate_axes": Exercise(rotate_axes, _rotate_cases, 1e-4, 3, MISTAKES["rotate_axes"], variants=TURNS),
+    "positions_for": Exercise(positions_for, CASES["positions_for"], 1e-6, 3, MISTAKES["positions_for"]),
 }

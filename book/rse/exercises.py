@@ -123,12 +123,10 @@ STICKS = (
     ("a bite is the sigmoid of the logit minus 1", lambda f, logits: f(logits - 1)),
 )
 
-# title, reference, cases, tolerance, points, mistakes
+# reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "penalize": Exercise(
-        "Exercise 1, penalize", penalize, _penalize_cases, 1e-6, 2, MISTAKES["penalize"], variants=PENALTIES
-    ),
-    "stick": Exercise("Exercise 2, stick", stick, stick_cases, 1e-5, 3, MISTAKES["stick"], variants=STICKS),
-    "by_rate": Exercise("Exercise 3, by_rate", by_rate, _rate_cases, 1e-6, 3, MISTAKES["by_rate"]),
-    "peak": Exercise("Exercise 4, peak", peak, CASES["peak"], 1e-6, 2, MISTAKES["peak"]),
+    "penalize": Exercise(penalize, _penalize_cases, 1e-6, 2, MISTAKES["penalize"], variants=PENALTIES),
+    "stick": Exercise(stick, stick_cases, 1e-5, 3, MISTAKES["stick"], variants=STICKS),
+    "by_rate": Exercise(by_rate, _rate_cases, 1e-6, 3, MISTAKES["by_rate"]),
+    "peak": Exercise(peak, CASES["peak"], 1e-6, 2, MISTAKES["peak"]),
 }

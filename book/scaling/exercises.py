@@ -141,16 +141,12 @@ YARNS = (
     ("the slowest pair first", lambda f, *case: (f(*case)[0].flip(0), f(*case)[1])),
 )
 
-# title, reference, cases, tolerance, points, mistakes
+# reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "frozen_angles": Exercise(
-        "Exercise 1, frozen_angles", frozen_angles, _distances, 1e-6, 2, MISTAKES["frozen_angles"], variants=ANGLES
-    ),
-    "linear": Exercise("Exercise 2, linear", linear, CASES["linear"], 1e-6, 1, MISTAKES["linear"]),
-    "ntk": Exercise("Exercise 3, ntk", ntk, CASES["linear"], 1e-6, 1, MISTAKES["ntk"]),
-    "pair_of_turns": Exercise(
-        "Exercise 4, pair_of_turns", pair_of_turns, CASES["pair_of_turns"], 1e-6, 1, MISTAKES["pair_of_turns"]
-    ),
-    "ramp": Exercise("Exercise 5, ramp", ramp, CASES["ramp"], 1e-5, 2, MISTAKES["ramp"]),
-    "yarn": Exercise("Exercise 6, yarn", yarn, CASES["yarn"], 1e-6, 2, MISTAKES["yarn"], variants=YARNS),
+    "frozen_angles": Exercise(frozen_angles, _distances, 1e-6, 2, MISTAKES["frozen_angles"], variants=ANGLES),
+    "linear": Exercise(linear, CASES["linear"], 1e-6, 1, MISTAKES["linear"]),
+    "ntk": Exercise(ntk, CASES["linear"], 1e-6, 1, MISTAKES["ntk"]),
+    "pair_of_turns": Exercise(pair_of_turns, CASES["pair_of_turns"], 1e-6, 1, MISTAKES["pair_of_turns"]),
+    "ramp": Exercise(ramp, CASES["ramp"], 1e-5, 2, MISTAKES["ramp"]),
+    "yarn": Exercise(yarn, CASES["yarn"], 1e-6, 2, MISTAKES["yarn"], variants=YARNS),
 }

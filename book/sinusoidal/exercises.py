@@ -140,10 +140,10 @@ SUMS = (
     ("positions count from the right: the last token is at 0", lambda f, ids, w: f(ids.flip(1), w).flip(1)),
 )
 
-# title, reference, cases, tolerance, points, mistakes
+# reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "table": Exercise("Exercise 1, table", table, CASES["table"], 1e-5, 2, MISTAKES["table"], variants=TABLES),
-    "rotation": Exercise("Exercise 2, rotation", rotation, CASES["rotation"], 1e-5, 3, MISTAKES["rotation"]),
-    "embed": Exercise("Exercise 3, embed", embed, _embeddings, 1e-5, 2, MISTAKES["embed"], variants=SUMS),
-    "terms": Exercise("Exercise 4, terms", terms, _contents, 1e-5, 2, MISTAKES["terms"]),
+    "table": Exercise(table, CASES["table"], 1e-5, 2, MISTAKES["table"], variants=TABLES),
+    "rotation": Exercise(rotation, CASES["rotation"], 1e-5, 3, MISTAKES["rotation"]),
+    "embed": Exercise(embed, _embeddings, 1e-5, 2, MISTAKES["embed"], variants=SUMS),
+    "terms": Exercise(terms, _contents, 1e-5, 2, MISTAKES["terms"]),
 }

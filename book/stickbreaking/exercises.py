@@ -142,12 +142,10 @@ _LOGITS = (
 STICKS = (*_LOGITS, ("the stick is 2 long", lambda f, logits: 2 * f(logits)))
 LOGS = (*_LOGITS, ("logarithms to base 2", lambda f, logits: f(logits) / math.log(2)))
 
-# title, reference, cases, tolerance, points, mistakes
+# reference, cases, tolerance, points, mistakes
 EXERCISES = {
-    "stick": Exercise("Exercise 1, stick", stick, stick_cases, 1e-5, 2, MISTAKES["stick"], variants=STICKS),
-    "log_weights": Exercise(
-        "Exercise 2, log_weights", log_weights, _log_cases, 1e-5, 2, MISTAKES["log_weights"], variants=LOGS
-    ),
-    "weigh": Exercise("Exercise 3, weigh", weigh, _weigh_cases, 1e-6, 3, MISTAKES["weigh"]),
-    "jacobian": Exercise("Exercise 4, jacobian", jacobian, _jacobian_cases, 1e-6, 3, MISTAKES["jacobian"]),
+    "stick": Exercise(stick, stick_cases, 1e-5, 2, MISTAKES["stick"], variants=STICKS),
+    "log_weights": Exercise(log_weights, _log_cases, 1e-5, 2, MISTAKES["log_weights"], variants=LOGS),
+    "weigh": Exercise(weigh, _weigh_cases, 1e-6, 3, MISTAKES["weigh"]),
+    "jacobian": Exercise(jacobian, _jacobian_cases, 1e-6, 3, MISTAKES["jacobian"]),
 }

@@ -262,7 +262,7 @@ def _naming(case, number):
     right = name_of_kind("right")
     head = f'def {case}_fault():\n    """The name of the fault in case {number}, one of those listed above."""'
     right.source = f'{head}\n    return find("symptoms.{case}_fault").reference()'
-    return Exercise(f"Case {number}, the fault", right, [()], mistakes=mistakes, run=kind)
+    return Exercise(right, [()], mistakes=mistakes, run=kind, title=f"Case {number}, the fault")
 
 
 ON_PAPER = 3  # points
@@ -274,6 +274,5 @@ for number, (reference, arguments) in enumerate(ARGUMENTS.items(), start=1):
     tolerance = 0.05 if reference is neighbors else 1e-4  # in bfloat16 another order of rounding is no fault
     EXERCISES[f"{case}_fault"] = _naming(case, number)
     nothing = dict.fromkeys(FAULTS[case], 0.0)  # what was sent, sent back
-    EXERCISES[case] = Exercise(
-        f"Case {number}, {case}", reference, arguments, tolerance, 2, FAULTS[case], run=run, shares=nothing
-    )
+    shared = {"run": run, "shares": nothing, "title": f"Case {number}, {case}"}
+    EXERCISES[case] = Exercise(reference, arguments, tolerance, 2, FAULTS[case], **shared)

@@ -137,7 +137,7 @@ def test_a_check_that_is_run_again_says_the_same_of_what_the_student_wrote(named
 
 
 def test_tolerance_is_relative_to_the_greater_of_one_and_the_expected():
-    exercise = Exercise("t", lambda x: x, [(torch.tensor([1e-3, 1e4]),)], tolerance=1e-3)
+    exercise = Exercise(lambda x: x, [(torch.tensor([1e-3, 1e4]),)], tolerance=1e-3)
     assert judge(exercise, lambda x: x + torch.tensor([9e-4, 9.0])).right
     assert not judge(exercise, lambda x: x + torch.tensor([2e-3, 0.0])).right
     assert not judge(exercise, lambda x: x + torch.tensor([0.0, 11.0])).right
@@ -153,7 +153,7 @@ def test_tolerance_is_relative_to_the_greater_of_one_and_the_expected():
     ],
 )
 def test_values_of_each_kind_are_compared(reference, same, other):
-    exercise = Exercise("t", reference, [()])
+    exercise = Exercise(reference, [()])
     assert judge(exercise, same).right
     assert not judge(exercise, other).right
 
@@ -192,7 +192,7 @@ def test_unknown_names_are_refused_with_the_nearest(name, error, words):
 
 def test_mistake_is_the_solution_with_replacements_and_one_that_does_not_fit_is_refused():
     def made(mistake):
-        return Exercise("t", turn, EXERCISE.cases, mistakes={"wrong": mistake}).mistakes["wrong"](*EXERCISE.cases[0])
+        return Exercise(turn, EXERCISE.cases, mistakes={"wrong": mistake}).mistakes["wrong"](*EXERCISE.cases[0])
 
     right = turn(*EXERCISE.cases[0])
     assert torch.equal(made("x * -> -x *"), -right) and torch.equal(made("-> turn(x, positions) + 1"), right + 1)
@@ -201,7 +201,7 @@ def test_mistake_is_the_solution_with_replacements_and_one_that_does_not_fit_is_
         with pytest.raises(ValueError, match=re.escape(repr(misfit))):
             made(misfit)
     with pytest.raises(ValueError, match="shares.*'nothing'"):
-        Exercise("t", turn, EXERCISE.cases, shares={"nothing": 1.0})
+        Exercise(turn, EXERCISE.cases, shares={"nothing": 1.0})
 
 
 KERNELS = [name for name in ALL if name.startswith("kernels.")]  # run one number at a time: three mistakes are enough

@@ -17,7 +17,6 @@ import torch
 class Exercise:
     r"""One function that a student writes.
 
-    title: how the lab calls it, "Exercise 1, rotate".
     reference: what is right, as a student could write it. Whatever it returns (a tensor, a number, a string, or a tuple
         of those) is expected.
     cases: tuples of arguments, or a function without arguments that returns them (seeded, so that each call returns
@@ -33,11 +32,11 @@ class Exercise:
         mistake wrote a function that runs and differs in one place; one point is all or none.
     variants: what another seed than 0 asks for instead, one drawn for each seed: (words, change), where
         change(function, *case) makes of what `reference` returns what is right, and of a mistake the same mistake.
+    title: how the lab calls it; default its number and name, "Exercise 1, rotate".
     Errors: ValueError where a mistake's `old` does not stand in the reference once, or where `shares` names no mistake.
     Chapter: For teachers.
     """
 
-    title: str
     reference: Callable
     cases: Sequence[tuple] | Callable[[], Sequence[tuple]]
     tolerance: float = 1e-6
@@ -46,10 +45,11 @@ class Exercise:
     run: Callable | None = None
     shares: dict[str, float] = field(default_factory=dict)
     variants: Sequence[tuple[str, Callable]] = ()
+    title: str = ""
 
     def __post_init__(self):
         for words in self.shares.keys() - self.mistakes.keys():
-            raise ValueError(f"{self.title}: shares names {words!r}, which must be one of its mistakes")
+            raise ValueError(f"{self.reference.__name__}: shares names {words!r}, which must be one of its mistakes")
         made = {words: wrong if callable(wrong) else self._edited(wrong) for words, wrong in self.mistakes.items()}
         object.__setattr__(self, "mistakes", made)
 
@@ -61,8 +61,8 @@ class Exercise:
             old = old.removesuffix(" ")
             if not arrow or old and body.count(old) != 1:
                 raise ValueError(
-                    f"{self.title}: mistake {edit!r} must be 'old -> new', with old once in the reference, "
-                    f"where it stands {body.count(old)} times"
+                    f"{self.reference.__name__}: mistake {edit!r} must be 'old -> new', with old once in the "
+                    f"reference, where it stands {body.count(old)} times"
                 )
             body = body.replace(old, new) if old else f"    return {new}"
         made, source = {}, f"{stub}\n{body}"

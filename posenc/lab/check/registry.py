@@ -5,6 +5,7 @@ a person grades, without a question of exam.md. Chapters are found by their fold
 """
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 from posenc.errors import nearest
@@ -20,7 +21,9 @@ def labs() -> list[str]:
 
 def of(lab: str) -> dict:
     """The exercises of a lab, {name: `Exercise`}, in the lab's order."""
-    return importlib.import_module(f"{CHAPTERS}.{lab}.exercises").EXERCISES
+    table = importlib.import_module(f"{CHAPTERS}.{lab}.exercises").EXERCISES
+    numbered = enumerate(table.items(), 1)
+    return {name: e if e.title else replace(e, title=f"Exercise {n}, {name}") for n, (name, e) in numbered}
 
 
 def on_paper(lab: str) -> int:

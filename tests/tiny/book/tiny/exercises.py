@@ -11,7 +11,6 @@ ON_PAPER = 1  # points
 
 EXERCISES = {
     "angle": Exercise(
-        title="Exercise 1, angle",
         points=2,
         reference=angle,
         cases=[(torch.tensor([0.0, 1.0, 5.0]), 0.5), (torch.tensor([2.0, -3.0]), 0.1)],
