@@ -14,15 +14,17 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
 
 from posenc.lab.experiments import load_results
-from posenc.lab.write import ROOT, interval, pm, project, typeset
+from posenc.lab.write import ROOT, beside, interval, pm, project, typeset
 
 #: Shorter names of files that many pages read.
 ALIASES = {"text": "train_short_test_long"}
 #: Besides arithmetic. dec(x, 2) is a number, or the mean of an array, with two decimals; pct(x) likewise in percent.
+#: beside(report_causal, "rope", "nope", "340") is one arm less another in a test, with windows in its interval.
 FUNCTIONS = {"pm": pm, "interval": interval, "mean": np.mean, "min": np.min, "max": np.max, "len": len, "abs": np.abs}
 FUNCTIONS |= {
     "dec": lambda x, digits: f"{np.mean(x):.{digits}f}",
     "pct": lambda x, digits=0: f"{np.mean(x):.{digits}%}",
+    "beside": lambda frozen, *which: beside(frozen._value, *which),
 }
 
 
@@ -72,7 +74,7 @@ def value_of(text: str) -> tuple[str, tuple[str, ...]]:
     files = Files()
     try:
         value = eval(text, {"__builtins__": {"__import__": __import__}}, files)  # numpy imports when first used
-    except (SyntaxError, TypeError, IndexError, AttributeError) as error:
+    except (SyntaxError, TypeError, LookupError, AttributeError) as error:
         raise ValueError(f"{{r}}`{text}`: {error}") from error
     if isinstance(value, np.generic):
         value = value.item()

@@ -18,6 +18,7 @@ from posenc.methods import METHODS, on_text
 
 #: The frozen results of every experiment that compares methods.
 RESULTS = {name: load_results(name) for name in SWEEPS if not name.startswith("ablation")}
+SEEDS = len(RESULTS[TEXT]["seeds"])
 LEARNED = 0.1  # more wrong answers than this within training's own setting: the puzzle was not learned
 CLAIMS = {"rises": "rise", "holds": "no rise", "falls": "fall", "stays": "no fall"}
 
@@ -258,16 +259,27 @@ def puzzles_table():
 def level(values: dict) -> tuple[list, list]:
     """(the lowest and what ties with it, all), lowest first, of {method: [a number a seed]}.
 
-    A tie: the 95% interval of the difference, seed by seed, contains zero.
+    A tie: the 95% interval of the difference, seed by seed, contains zero. It counts windows, where each block of them
+    has a number behind those of the seeds.
     """
-    ranked = sorted(values, key=lambda name: np.mean(values[name]))
+    ranked = sorted(values, key=lambda name: np.mean(values[name][:SEEDS]))
     gaps = {name: np.subtract(values[name], values[ranked[0]]) for name in ranked}
-    return [name for name in ranked if gaps[name].mean() <= half_width(gaps[name])], ranked
+    seeds = SEEDS if len(values[ranked[0]]) > SEEDS else None
+    return [name for name in ranked if gaps[name][:seeds].mean() <= half_width(gaps[name], seeds)], ranked
+
+
+def on_windows(experiment: str, at: int) -> dict[str, np.ndarray]:
+    """{method: its losses at a length, [at]}: a number a seed, then one for each block of windows, over seeds."""
+    values = {}
+    for name, arm in RESULTS[experiment]["methods"].items():
+        seeds = list(zip(*arm["whole"]))[at] if "whole" in arm else [*arm["scores"].values()][at]
+        values[name] = np.append(seeds, np.mean([seed["whole"][at] for seed in arm["blocks"]], 0))
+    return values
 
 
 def with_score(name: str, values, percent: bool) -> str:
     """A method's title with its mean and spread, as a sentence gives them."""
-    mean, spread = mean_and_spread(values)
+    mean, spread = mean_and_spread(values[:SEEDS])
     words = f"{100 * mean:.0f} ± {100 * spread:.0f}%" if percent else f"{mean:.2f} ± {spread:.2f}"
     return f"{METHODS[name].title} ({words})"
 
@@ -278,7 +290,7 @@ def ranking(values: dict, percent=True) -> tuple[list, str]:
     words = f"lowest is {with_score(top[0], values[top[0]], percent)}"
     if len(top) > 1:
         rest = listed(with_score(name, values[name], percent) for name in top[1:])
-        words += f", not told from it by these seeds {rest}"
+        words += f", not told from it {rest}"
     if len(top) < len(ranked):
         words += f"; highest in the mean is {with_score(ranked[-1], values[ranked[-1]], percent)}"
     return top, words
@@ -300,13 +312,15 @@ def learned(experiment: str, name: str) -> bool:
 
 def leaf(values: dict, shown: str, words: str = "") -> str:
     """The lowest of methods, {name: a number a seed}, and what ties with it, each with its mean, as Markdown."""
-    return listed(f"**{link(name)}** ({shown.format(np.mean(values[name]))})" for name in level(values)[0]) + words
+    return (
+        listed(f"**{link(name)}** ({shown.format(np.mean(values[name][:SEEDS]))})" for name in level(values)[0]) + words
+    )
 
 
 def leaves() -> dict[str, str]:
     """The leaves of the chart, each by one rule: of those that a branch leaves, the lowest and what ties with it."""
     text = RESULTS[TEXT]["methods"]
-    start, end = ({name: losses(name, "whole")[:, at] for name in text} for at in (0, -1))
+    start, end = (on_windows(TEXT, at) for at in (0, -1))
     learning = {name for name in text if parameters(name, "study") > parameters("nope", "study")}
     fixed = {name: start[name] for name in text if name not in learning}
     both = [name for name in judged_at_all() if word_on_needle(name) == "extrapolates"]
@@ -315,14 +329,13 @@ def leaves() -> dict[str, str]:
         name: {n: wrong(name, n, 1) for n in text if wrong(name, n, 0).max() <= LEARNED}
         for name in ("recall", "counting")
     }
-    hidden = RESULTS["masked"]["methods"]
     return {
         "near": leaf(end, "loss {:.2f}"),
         "far": leaf({name: wrong("needle", name, "far") for name in both}, "{:.0%}", " wrong; none breaks on text"),
         "flexible": leaf({name: start[name] for name in learning}, "loss {:.2f}"),
         "simple": leaf(fixed, "loss {:.2f}"),
         "softmax": leaf({name: fixed[name] for name in fixed if "weigh" not in METHODS[name].places}, "loss {:.2f}"),
-        "sides": leaf({name: wrong("masked", name, "64") for name in hidden}, "loss {:.2f}", " on hidden characters"),
+        "sides": leaf(on_windows("masked", 0), "loss {:.2f}", " on hidden characters"),
         "recall": leaf(puzzle["recall"], "{:.1%}", " wrong at twice the pairs of training"),
         "counting": leaf(puzzle["counting"], "{:.1%}", " wrong in rows four times as long"),
     }
@@ -347,7 +360,7 @@ def text_numbers() -> dict:
     return {
         "edge": listed(METHODS[name].title for name in methods if any(edge.get(name) for edge in edges)),
         "unrun": listed(METHODS[name].title for name in on_text() if name not in methods),
-        "short": ranking(start, percent=False)[1],
+        "short": ranking(on_windows(TEXT, 0), percent=False)[1],
         "holds": listed("{} ({:+.3f} ± {:.3f})".format(METHODS[name].title, *rises[name]) for name in holding),
         "breaks": listed("{} ({:+.2f} ± {:.2f})".format(METHODS[name].title, *rises[name]) for name in rising),
         "cutting": f"{max(map(abs, costs)):.3f}",
@@ -407,12 +420,12 @@ def puzzle_numbers() -> dict:
 
 def masked_numbers() -> dict:
     """It looks both ways."""
-    hidden = {name: wrong("masked", name, "64") for name in RESULTS["masked"]["methods"]}
+    hidden = on_windows("masked", 0)
     order = ["t5", "shaw", "rse", "rope", "alibi", "sinusoidal", "nope", "stickbreaking"]
     for better, worse in zip(order, order[1:]):
         assert level({name: hidden[name] for name in (better, worse)})[0] == [better], (better, worse)
     assert len(level({name: hidden[name] for name in ("exposb", "rope")})[0]) == 2
-    gap, spread = mean_and_spread(hidden["alibi"] - hidden["rope"])
+    gap, spread = mean_and_spread((hidden["alibi"] - hidden["rope"])[:SEEDS])
     assert gap - spread > RESULTS["masked"]["tolerance"]
     refused = [method.title for name, method in METHODS.items() if properties(name)["both ways"] == "refused"]
     return {"masked": ranking(hidden, percent=False)[1], "refused": listed(refused)}

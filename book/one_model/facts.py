@@ -4,7 +4,8 @@ import numpy as np
 
 from posenc.chapters.one_model.figures import FIVE, LENGTHS, NAMES, OBJECTIVES, RUNS, scores
 from posenc.lab.experiments import load_results, verdict
-from posenc.lab.write import cell, finish, interval, rate_tried, say_all, table
+from posenc.lab.write import beside as apart
+from posenc.lab.write import cell, finish, rate_tried, say_all, table
 
 RATES = {"causal": load_results("rates_report_causal"), "masked": load_results("rates_report_masked")}
 
@@ -74,10 +75,12 @@ def losses_table():
 
 
 def ran_table():
-    """A row for each of the report's five: what it loses or gains as its code ran it, with the interval over seeds."""
+    """A row for each of the report's five: what it loses or gains as its code ran it, with the interval."""
     tests = [(objective, at) for objective in OBJECTIVES for at in (0, -1)]
     head = ["arm", *(f"{OBJECTIVES[objective]}, {LENGTHS[at]}" for objective, at in tests)]
-    rows = [[NAMES[arm], *(interval(beside(task, f"{arm}_ran", arm, at)) for task, at in tests)] for arm in FIVE]
+    rows = [
+        [NAMES[arm], *(apart(RUNS[task], f"{arm}_ran", arm, str(LENGTHS[at])) for task, at in tests)] for arm in FIVE
+    ]
     return table(head, rows)
 
 

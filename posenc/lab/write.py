@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from posenc.lab import experiments
 from posenc.lab.experiments import half_width, load_results
 
 #: The copy of the repository that the book is built in.
@@ -43,7 +44,17 @@ def signed_pm(mean, spread, digits=2):
 def interval(values, digits=3, seeds=None):
     r"""Mean and 95% interval of one number a seed, as "0.015 (0.007 to 0.023)"; seeds: as `half_width`."""
     mean, half = statistics.fmean(values[:seeds]), half_width(values, seeds)
-    middle, low, high = (round(x, digits) + 0.0 for x in (mean, mean - half, mean + half))  # no minus before a zero
+    return between(mean, mean - half, mean + half, digits)
+
+
+def beside(results, arm, other, column, digits=3):
+    r"""What an arm's score in a column exceeds another's by, as `interval` writes it; of text, windows drawn anew."""
+    found = experiments.interval(results | {"contrast": [None, column], "against": other}, arm)
+    return between(*found[:3], digits)
+
+
+def between(mean, low, high, digits):
+    middle, low, high = (round(x, digits) + 0.0 for x in (mean, low, high))  # no minus before a zero
     return typeset(f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})")
 
 

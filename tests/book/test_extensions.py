@@ -3,12 +3,14 @@ r"""What the book's own extensions hand on: vendored files, the cache of execute
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from posenc.lab.experiments import load_results
+from posenc.lab.experiments import half_width, load_results
 from posenc.lab.write import pm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,6 +134,12 @@ def test_a_number_is_read_from_the_file_that_it_names(site_parts):
         ("scaling",),
     )
     assert sources.value_of("dec(mean(text.methods.rope.whole) - 100, 1)")[0].startswith("−9")
+    arms = load_results("report_causal")["methods"]
+    apart = np.subtract(*(arms[name]["scores"]["340"] for name in ("rope", "nope")))
+    mean, low, high = map(
+        float, re.findall(r"[\d.]+", sources.value_of('beside(report_causal, "rope", "nope", "340")')[0])
+    )
+    assert mean == round(apart.mean(), 3) and high - low > 2 * half_width(apart)  # windows count, too
     for text, named in {"scaling.schems": "'schems'", "nothing.x": "nothing", "1 + 1": "2"}.items():
         with pytest.raises(ValueError, match=named):
             sources.value_of(text)
