@@ -154,11 +154,11 @@ def with_graded(lab, cells):
 def with_numbers(source):
     """Two cells, where the exam.md beside a lab has a question for it: one that asks it, with numbers of the student's
     own and without the code of its key, and one for the answer."""
-    asked = exam.of_lab(source.parent.name, source.parent.parent)
-    if asked is None:
+    bank = source.with_name("exam.md")
+    if not bank.exists() or not (asked := exam.of_lab(source.parent.name, source.parent.parent)):
         return []
-    bank = source.with_name("exam.md").read_text("utf-8")
-    head, _, body = re.search(rf"(?ms)^## {re.escape(asked.title)}\n.*?(?=\n- Key: )", bank)[0].partition("\n\n")
+    block = re.search(rf"(?ms)^## {re.escape(asked.title)}\n.*?(?=\n- Key: )", bank.read_text("utf-8"))[0]
+    head, _, body = block.partition("\n\n")
     text = head.partition("\n- Let: ")[0] + f"\n\n{body}"
     exam.ask(asked.chapter, text)  # an error where the text itself needs that code
     code = f'''# @title On paper, too: a question with your numbers. Run this cell.

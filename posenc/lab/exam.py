@@ -16,7 +16,7 @@ writes a sheet and its key. Questions stand in a chapter's exam.md, a heading ea
 `Draw` has whole numbers from..to or lists. `Let` is Python, and so is what stands in double braces, with a format. Both
 see what is drawn, posenc's names, math, torch, `row` and `tensor`, in float64. Bold in a key is the answer, `(1 p)` a
 step's points. `Wrong` is a wrong answer and what it tells; an oral question has `Follow-up` instead. What ends its
-second line with ` · lab` is asked in the chapter's lab, too.
+second line with ` · lab` is asked in the chapter's lab, and in no exam.
 
 `--roster class.csv` writes a sheet and a key for each student: the questions are those of `--seed`, the numbers follow
 from it and the student's own. Bank and keys are public: whoever knows both can print the key.
@@ -96,7 +96,7 @@ def chapters(book: Path | None = None) -> list[str]:
     """
     book = book or banks()
     if not (found := sorted(path.parent.name for path in book.glob("*/exam.md"))):
-        raise FileNotFoundError(f"{book} holds no exam.md: name the folder of a teacher's kit, --kit DIR")
+        raise FileNotFoundError(f"{book} holds no exam.md: name a teacher's kit, --kit DIR or POSENC_KIT=DIR")
     return found
 
 
@@ -108,9 +108,9 @@ def read(chapter: str, book: Path | None = None) -> list[Question]:
 
 
 def of_lab(chapter: str, book: Path | None = None) -> Question | None:
-    """The question that a chapter's lab asks; None where it asks none, and where no bank is at hand."""
-    bank = read(chapter, book) if (book or banks()).joinpath(chapter, "exam.md").exists() else []
-    return next((asked for asked in bank if asked.lab), None)
+    """The question that a chapter's lab asks, or None. Errors: those of `read`, but for a chapter without questions."""
+    book = book or banks()
+    return next((asked for asked in read(chapter, book) if asked.lab), None) if chapter in chapters(book) else None
 
 
 def ask(chapter: str, text: str):
@@ -170,7 +170,8 @@ def drawable(line, source):
 
 
 def fill(asked: Question, seed: int) -> Question:
-    """The question with its numbers, drawn by seed and title: drawn again while two of its answers print the same.
+    """The question with its numbers, drawn by seed and title: drawn again while two of its answers print the same, but
+    not in a lab, whose notebook has no answers.
 
     Errors: ValueError naming the question where code fails, a number is not finite, or no draw tells answers apart.
     """
@@ -179,7 +180,7 @@ def fill(asked: Question, seed: int) -> Question:
         filled = with_numbers(asked, {name: generator.choice(values) for name, values in asked.draws.items()})
         right = {*filled.answers, " and ".join(filled.answers)}
         wrong = [note.partition(": ")[0].strip("$") for note in filled.notes if asked.kind == "paper"]
-        if len({*right, *wrong}) == len(right) + len(wrong):
+        if asked.lab or len({*right, *wrong}) == len(right) + len(wrong):
             return filled
     raise ValueError(f"{asked.source}: wrong answers {wrong} must differ from {filled.answers} and from each other")
 
@@ -305,7 +306,7 @@ def main(arguments: list[str] | None = None) -> None:
         seed = student_seed(options.seed)
         book = banks(options.kit)
         bank = [asked for chapter in dict.fromkeys(options.chapters or chapters(book)) for asked in read(chapter, book)]
-        bank = [asked for asked in bank if (asked.kind == "oral") == options.oral]
+        bank = [asked for asked in bank if (asked.kind == "oral") == options.oral and not asked.lab]
         chosen = choose(bank, options.points, seed)
         seeds = {options.seed.strip() or 0: seed} if options.roster is None else takers(options.roster)
         drawn = {name: own if options.roster is None else student_seed(f"s{seed}.{own}") for name, own in seeds.items()}

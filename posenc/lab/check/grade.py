@@ -189,16 +189,18 @@ def grade(path, lab=None, limit=60.0, seed=None):
         row = {key: line[key] for key in ("exercise", "title", "points")}
         rows.append(row | {"of": of(lab)[line["exercise"]].points, "words": line["words"]})
     try:
-        numbers = with_numbers(lab, counts)
-    except ValueError as error:  # in a bank that a teacher wrote
+        asked, numbers = exam.of_lab(lab), with_numbers(lab, counts)
+        if asked and not any(asked.text in cell for cell in cells):
+            flags.append("the notebook has not the question with numbers that the bank has now")
+    except (ValueError, FileNotFoundError) as error:  # no bank, or one that a teacher wrote
         numbers = (0, "")
-        flags.append(f"no question with numbers: {error}")
+        flags.append(f"the question with numbers is not counted: {error}")
     return Grade(str(path), lab, rows, on_paper(lab) + numbers[0], gradebook.paper(notebook), numbers, flags)
 
 
 def with_numbers(lab, seed):
     """(points, Markdown): what a lab asks a student on paper with numbers of a seed, and the key by steps; (0, "")
-    where it asks nothing so, or where the bank of questions is not at hand."""
+    where it asks nothing so. Errors: those of `exam.of_lab` and `exam.fill`."""
     if not (asked := exam.of_lab(lab)):
         return 0, ""
     filled = exam.fill(asked, seed)
@@ -225,14 +227,18 @@ def key(arguments):
     os.environ["POSENC_SEED"] = str(options.seed)
     for lab in [options.lab] if options.lab else labs():
         varied = [e for e in of(lab).values() if e.variants or e.arguments() == [()]]  # without: a word
-        asked = with_numbers(lab, options.seed)[1]
+        try:
+            asked = with_numbers(lab, options.seed)[1]
+        except FileNotFoundError as error:
+            parser.error(str(error))
         print(f"{lab}, seed {options.seed}" + ("" if varied or asked else ": no exercise depends on it"))
         for plain, exercise in ((e, e.seeded()) for e in varied):
             case = exercise.arguments()[0]
             small = sum(value.numel() for value in case if torch.is_tensor(value)) <= 24
             named = ", ".join(f"{n}={x}" for n, x in zip(argument_names(exercise.reference, len(case)), case))
             given = f"; with {named if small else describe(exercise.reference, case)}" if case else ""
-            print(f"{exercise.title}{given}:\n{exercise.call(exercise.reference, *case)}")
+            right = exercise.call(exercise.reference, *case) if case else exercise.reference()
+            print(f"{exercise.title}{given}:\n{right}")
             if plain.variants:
                 print("steps, before what is yours:", *text(plain.reference), sep="\n", end="\n\n")
         print(asked, end="\n" * bool(asked))

@@ -104,7 +104,10 @@ def paper(cells):
     texts = [(cell["source"].strip(), str(cell.get("metadata"))) for cell in cells if cell["cell_type"] == "markdown"]
     asked = [i for i, (text, _) in enumerate(texts) if re.search(r"\*\*On paper\.\*\*|\*\* \(on paper\)", text)]
     given = [i for i, (_, metadata) in enumerate(texts) if "'grade_id': 'paper'" in metadata]
-    rest = [text for text, _ in texts[asked[-1] + 1 if asked else min(given, default=len(texts)) :]]
+    rest = [
+        f"**With own numbers:** {text}" if "'grade_id': 'numbers'" in metadata else text
+        for text, metadata in texts[asked[-1] + 1 if asked else min(given, default=len(texts)) :]
+    ]
     end = next((i for i, text in enumerate(rest) if "**Exercise " in text), len(rest))
     return texts[asked[-1]][0] if asked else "", "\n\n".join(t for t in rest[:end] if t != "YOUR ANSWER HERE")
 
@@ -155,10 +158,8 @@ def sheets(folder, submissions):
         lines[-1] += "".join(f"\n| {share * most:g} | {words} |" for words, share in RUBRIC.items())
         for file, student, grade, _ in graded:
             own = [f"*The question was changed:* {grade.paper[0]}"] if grade.paper[0] != question else []
-            lines += [
-                f"## {student.id} {student.name}" if student else f"## {file}",
-                f"Points: ___ of {most}{own_numbers}",
-                *own,
-            ]
-            lines += [grade.paper[1] or "*No answer.*", *filter(None, [grade.numbers[1].replace("\n\n", "\n\n> ")])]
+            own += [f"*Look at:* {flag}" for flag in grade.flags]
+            own.append("\n".join(f"> {line}" for line in (grade.paper[1] or "*No answer.*").splitlines()))
+            title = f"## {student.id} {student.name}" if student else f"## {file}"
+            lines += [title, f"Points: ___ of {most}{own_numbers}", *own, *filter(None, [grade.numbers[1]])]
         Path(folder, f"{lab}.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
