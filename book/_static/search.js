@@ -42,11 +42,12 @@
     const [folder, name] = page.split("/");
     const taught = name in TAUGHT && new RegExp(`^(${TAUGHT[name].source})$`).test(asked);
     return score + (folder === "book" ? 0.5 : 0.25) + (taught ? (folder === "book" ? 300 : 50) : 0)
-      + (hit(title) ? 100 : 0) + (headings[page] ? 30 + headings[page] : 0);
+      + (hit(title) ? 100 : words.some((word) => word === title.toLowerCase()) ? 40 : 0)
+      + (headings[page] ? 30 + headings[page] : 0);
   };
 
-  // A hit leads to the heading with most of the words. Where no page has all of them: the pages with most, where a rare
-  // word counts for more, and a heading with most of them counts as much as half of all words.
+  // A hit leads to the heading with most of the words. Where fewer than three pages have all of them: those with most, too, where a
+  // rare word counts for more, and a heading with most of them counts as much as half of all words.
   const named = () => {
     const best = {}; // {page: [share of the words, heading, its id]}: of those with as many, the shortest
     for (const [heading, places] of Object.entries(Search._index.alltitles)) {
@@ -76,8 +77,12 @@
   Search.performTermsSearch = (terms, excluded) => {
     const best = named();
     let found = strict(terms, excluded);
-    if (!found.length && terms.size > 1 && (found = most(terms, excluded, best)).length) {
-      Documentation.TRANSLATIONS[FOUND] = "No page has all of these words. Results with most of them: ${resultCount}. The best come first.";
+    if (found.length < 3 && terms.size > 1) {
+      const more = most(terms, excluded, best).filter(([page]) => !found.some((hit) => hit[0] === page));
+      if (!found.length && more.length) {
+        Documentation.TRANSLATIONS[FOUND] = "No page has all of these words. Results with most of them: ${resultCount}. The best come first.";
+      }
+      found = [...found, ...more];
     }
     return found.map(([page, title, anchor, ...rest]) =>
       page in best && best[page][1] !== title ? [page, `${title} > ${best[page][1]}`, best[page][2], ...rest] : [page, title, anchor, ...rest]);
