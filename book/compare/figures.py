@@ -1,35 +1,26 @@
-r"""The explorable on the frozen results: what a longer context costs each method, whole and cut."""
+r"""The explorable on the frozen results: what a longer context costs each method, by how many of its keys are seen."""
 
 import functools
 import math
-import statistics
 
 import numpy as np
 
 from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import apart, axis, label, leaders, line, path
+from posenc.lab.explore.parts import apart, axis, held, label, leaders, line, path, upright
 from posenc.methods import METHODS
 
 load = functools.cache(load_results)
 TEXT = "train_short_test_long"
 #: the first place where a method acts -> its lines and dots
 LOOK = {
-    None: ("gray", "dot", "circle"),
-    "embed": ("orange", "dash", "square"),
-    "rotate": ("blue", "solid", "triangle-up"),
-    "bias": ("green", "solid", "diamond"),
-    "weigh": ("purple", "longdash", "star"),
-}
+    None: ("gray", "dot", "circle"), "embed": ("orange", "dash", "square"), "rotate": ("blue", "solid", "triangle-up"),
+    "bias": ("green", "solid", "diamond"), "weigh": ("purple", "longdash", "star"),
+}  # fmt: skip
 BOTTOM, TOP = 1.25, 3.95
-KEY = ["■ embed", "▲ rotate", "◆ bias", "★ weigh"]
-COLORED = [LOOK[place[2:]][0] for place in KEY]
+KEY, COLORED = ["■ embed", "▲ rotate", "◆ bias", "★ weigh"], ["orange", "blue", "green", "purple"]
 GAP = 0.122  # nats between the names of two lines, so that they stand apart on a phone
-
-
-def short(name: str) -> str:
-    """A method's name where a phone has little room."""
-    return METHODS[name].title.removeprefix("Softmax with a ")
+SHORT = {name: method.title.removeprefix("Softmax with a ") for name, method in METHODS.items()}  # for a phone
 
 
 @functools.cache
@@ -38,61 +29,57 @@ def losses(name: str, kind: str) -> np.ndarray:
     return np.array(load(TEXT)["methods"][name][kind])
 
 
-def row(name: str, kind: str) -> list[str]:
-    """What the tooltip of a method says at each length: few words, so that they leave the plot in sight on a phone."""
-    at = zip(load(TEXT)["lengths"], losses(name, kind).T)
-    return [f"{short(name)}, {n}: {{:.2f}} ± {{:.2f}}".format(*mean_and_spread(values)) for n, values in at]
-
-
-def _slopes(attention):
-    result, kind = load(TEXT), "whole" if attention == "whole" else "cut"
-    lengths, methods, limit = result["lengths"], list(result["methods"]), result["tolerance"]
-    whole = {name: losses(name, "whole").mean(0) for name in methods}
-    means = {name: losses(name, kind).mean(0) for name in methods}
-    look = {name: LOOK[next(iter(METHODS[name].places), None)] for name in methods}
-    risen = [name for name in methods if whole[name][-1] - whole[name][0] > limit]
-    up = [name for name in risen if means[name][-1] - means[name][0] > limit]
-    back = sorted(set(risen) - set(up), key=lambda name: -whole[name][-1])
-    level = statistics.fmean(means[name][-1] for name in methods if name not in risen)
-    ends = [*(means[name][-1] for name in up), level]
-    names, beside = apart(ends, GAP, BOTTOM + 0.35 * bool(back)), lengths[-1] * 1.14
-    home = "<br>".join([*(f"↓ {short(name)}" for name in back), f"{len(methods) - len(risen)} others"])
-    written, inks = [*map(short, up), home], [*(look[name][0] for name in up), "ink"]
-    before = [loss for name in risen for loss in (*whole[name], math.nan)]
-    data = [line("before the cut", [*lengths, math.nan] * len(risen), before, "gray", 1, opacity=0.5 if back else 0)]
+def _slopes(keys):
+    result = load(TEXT)
+    methods, cuts, (trained, *_, longest) = [*result["methods"]], result["cuts"], result["lengths"]
+    start = {name: losses(name, "distance_and_keys")[:, 0, 0] for name in methods}  # on the windows of `context_cut`
+    whole, now = ({name: losses(name, "context_cut").T[cuts.index(n)] for name in methods} for n in (longest, keys))
+    look, limit = {name: LOOK[next(iter(METHODS[name].places), None)] for name in methods}, result["tolerance"]
+    risen, up = ([name for name in methods if (to[name] - start[name]).mean() > limit] for to in (whole, now))
+    back = sorted(set(risen) - set(up), key=lambda name: -whole[name].mean())
+    named, (shift, side) = [*up, *back], (0.92, "right") if keys > 8 else (1.25, "left")
+    ends = [*(now[name].mean() for name in named), min(now[name].mean() for name in {*methods} - {*up})]
+    names, inks = apart(ends, GAP, BOTTOM), [*(look[name][0] for name in named), "ink"]
+    written = [("↓ " if name in back else "") + SHORT[name] for name in named] + [f"{len(methods) - len(named)} others"]
+    before = [loss for name in risen for loss in (start[name].mean(), whole[name].mean(), math.nan)]
+    data = [line("whole", [0, 1, math.nan] * len(risen), before, "gray", 1, opacity=0.5 if keys < longest else 0)]
     for name in methods:
         color, dash, symbol = look[name]
-        said = dict(hover="%{text}", text=row(name, kind), marker=dict(symbol=symbol, size=7))
-        data.append(path(METHODS[name].title, lengths, means[name].tolist(), color, 2, dash, **said))
+        said = [f"{SHORT[name]}: {{:.2f}} ± {{:.2f}}".format(*mean_and_spread(at)) for at in (start[name], now[name])]
+        shown = dict(hover="%{text}", text=said, marker=dict(symbol=symbol, size=7))
+        data.append(path(METHODS[name].title, [0, 1], [start[name].mean(), now[name].mean()], color, 2, dash, **shown))
     data += [
-        leaders(ends, names, lengths[-1] * 1.02, beside * 0.985),
-        label("names", [beside] * len(names), names, written, inks, "middle right", 12, True),
-        label("places", [66 * 2**n for n in range(4)], [TOP - 0.1] * 4, KEY, COLORED, "middle right", 12, True),
-    ]
-    across = (math.log10(lengths[0]) - 0.03, math.log10(lengths[-1]) + 0.37)
-    ticks = dict(type="log", tickvals=lengths, ticktext=[str(n) for n in lengths])
+        leaders(ends, names, 1.015, 1.07),
+        label("names", [1.08] * len(names), names, written, inks, "middle right", 12, True),
+        label("places", [0.02] * 4, [TOP - 0.1 - 0.18 * n for n in range(4)], KEY, COLORED, "middle right", 12, True),
+        line("the context", [longest, 1], [0, 0], "gray", 20, opacity=0.35, panel=2),
+        line("what a query sees", [keys, 1], [0, 0], "blue", 20, panel=2),
+        upright("training", trained, -0.8, 0.8, "gray", 1.5, "dot", panel=2),
+        label("keys", keys * shift, 0.45, f"sees {keys} keys", "blue", f"top {side}", 14, True, panel=2),
+        held("end of the window", keys, 0, "orange", "triangle-left", 18, panel=2),
+    ]  # fmt: skip
+    below = [f"{trained} characters,<br>as in training", f"{longest} characters"]
+    back_to = dict(tickvals=[longest, trained, 1], ticktext=[f"{longest}", f"{trained}, as in training", "1 key"])
     layout = dict(
-        height=480,
-        showlegend=False,
-        margin=dict(t=12),
-        xaxis=axis(*across, "characters of context; 64 in training", **ticks),
-        yaxis=axis(BOTTOM, TOP, "loss, nats per character"),
+        dict(height=520, showlegend=False, margin=dict(t=12), meta=dict(phone=dict(xaxis=dict(range=[-0.03, 1.6])))),
+        xaxis=axis(-0.03, 1.3, tickvals=[0, 1], ticktext=below, tickangle=0),
+        yaxis=axis(BOTTOM, TOP, "loss, nats per character", domain=[0, 0.74]),
+        xaxis2=axis(math.log10(700), math.log10(0.8), type="log", anchor="y2", tickangle=0, ticks="", **back_to),
+        yaxis2=axis(-0.8, 1.6, domain=[0.86, 1], anchor="x2", visible=False),
     )
-    home = f" · {len(back)} are back" if back else ""
+    home = f" · back: {len(back)}" if back else ""
     return dict(data=data, layout=layout), {"up": f"{len(up)} of {len(methods)} rise by more than {limit}{home}"}
 
 
 slopes = explorable(
     _slopes,
-    title="Trained on 64 characters, read on up to 512",
-    alt="The loss of each method at four lengths of context, a line each; those that rise with the whole context have "
-    "their names at the right end. With the whole "
-    "context, RoPE, ExpoSB, the learned table, the sinusoid and T5 climb steeply, FIRE, CoPE, NoPE, the sink and "
-    "Inkling less, and the others run level. With attention cut to the 64 characters of training, RoPE, ExpoSB, T5, "
-    "CoPE and Inkling run level too, NoPE and the sink rise less, the sinusoid and the learned table a little less, "
-    "FIRE as before; thin gray lines stay where they were. "
-    "Colors and dashes tell where a method acts: bias green, rotate blue, embed orange and dashed, weigh purple. Point "
-    "at a mark for its numbers.",
+    title="Trained on 64 characters, read on with 512",
+    alt="Above, a context of 512 keys; the blue part, which a query sees, can be dragged. Below, a line a method, from "
+    "its loss in training's window to that in the context. With all keys in sight RoPE, ExpoSB, the learned table, the "
+    "sinusoid and T5 climb steeply, FIRE, CoPE, NoPE, the sink and Inkling less, the others run level. With 64 keys "
+    "RoPE, ExpoSB, T5, CoPE and Inkling run level too; the learned table, the sinusoid and FIRE stay up. Gray lines "
+    "stay where the whole context put them. Colors, dashes and marks tell where a method acts.",
     readout="{up}",
-    attention=slider(["whole", "cut to 64"], label="attention"),
+    handles={"end of the window": "keys"},
+    keys=slider((512, 256, 128, 64, 32, 16, 8), label="keys that a query sees", play=True),
 )

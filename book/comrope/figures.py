@@ -117,21 +117,20 @@ def _commute(degrees, rows, columns, shift):
         line("score of one pair, both tokens moved", moves, curve, "green", 3, hover=moved, panel=2, **filled),
         held("score now", shift, curve[4 * shift].item(), "green", size=15, xaxis="x2", yaxis="y2"),
     ]
+    phone = dict(
+        xaxis=axis(-1.4, 1.1, domain=[0, 1]),
+        yaxis=axis(-0.18, 1.44, domain=[0.4, 1]),
+        xaxis2=dict(domain=[0, 1], title=dict(text="score, by rows both moved", standoff=4)),
+        yaxis2=dict(domain=[0, 0.38], title=dict(text=""), ticklabelposition="inside top"),
+        margin=dict(t=30, l=8, r=8, b=36),
+    )
     layout = dict(
         height=430,
         xaxis=axis(-1.4, 1.4, visible=False, domain=[0, 0.58], constrain="domain"),
         yaxis=axis(-0.2, 1.45, visible=False, scaleanchor="x"),  # no walk leads below
         xaxis2=axis(-2.2, SHIFTS + 0.6, "rows both moved", domain=[0.7, 1], anchor="y2", tickvals=[0, 4, 8, 12]),
         yaxis2=axis(-0.82, 1.08, "score", anchor="x2", tickvals=[-0.5, 0, 0.5, 1]),
-        meta=dict(
-            phone=dict(
-                xaxis=axis(-1.4, 1.1, domain=[0, 1]),
-                yaxis=axis(-0.18, 1.44, domain=[0.4, 1]),
-                xaxis2=dict(domain=[0, 1], title=dict(text="score, by rows both moved", standoff=4)),
-                yaxis2=dict(domain=[0, 0.38], title=dict(text=""), ticklabelposition="inside top"),
-                margin=dict(t=30, l=8, r=8, b=36),
-            )
-        ),
+        meta=dict(phone=phone),
     )
     return dict(data=data, layout=layout), {
         "apart": (down[-1] - right[-1]).norm().item(),
@@ -162,8 +161,8 @@ commute = explorable(
 GRID = 7  # rows and columns of patches
 CENTER = 3  # where the query stands, in both
 FAST, SLOW = 1.1, 0.45  # radians that the two planes of a block turn for each unit that it sees
-#: (row, column)
-DIRECTIONS = {"0°": (1, 0), "27°": (2, 1), "45°": (1, 1), "63°": (1, 2), "90°": (0, 1), "135°": (-1, 1)}
+#: degrees from straight down: (row, column)
+DIRECTIONS = {0: (1, 0), 27: (2, 1), 45: (1, 1), 63: (1, 2), 90: (0, 1), 117: (-1, 2), 135: (-1, 1), 153: (-2, 1)}
 ONE, TWO, PARTITION = "1 of LD", "2 of LD", "2 of AP"
 FINE = 43  # points of the map, a side
 ARROW = 1.6  # patches, how long theta is drawn
@@ -187,6 +186,7 @@ def likeness(form, direction, positions):
     return ((rotation(positions, blocks) @ q) * (rotation(center, blocks) @ q)).sum(-1).mean(-1)
 
 
+GRADES = torch.linspace(-1, 1, 41)
 ACROSS = torch.linspace(-0.5, GRID - 0.5, FINE, dtype=torch.float64)
 
 
@@ -200,58 +200,67 @@ def _blind(form, direction, row, column):
     theta = normals(form, direction)
     step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
     curve = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * (step if form == ONE else math.nan)
-    patches = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
-    over = torch.tensor([[0.55 if row < 1 else -0.55, 0]])  # the key's name stands over it, in the picture
-    spots = torch.cat((place + over, torch.tensor([[CENTER, CENTER - 0.95]]), CENTER + 2.15 * theta.T))
+    sees = (place - CENTER) @ theta  # [1, n]
+    feet = CENTER + (sees * theta).T  # of the key on each theta
+    start, gap = torch.full((2,), float(CENTER)), torch.full((2,), math.nan)
+    way = torch.stack((start, feet[0], gap, *((start, feet[1]) if form != ONE else (gap, gap))))
+    over = torch.tensor([[0.6 if row < 1 else -0.6, 0]])  # the key's name stands over it, in the picture
+    beside = CENTER + ARROW * theta.T + 0.6 * torch.stack((-theta[1], theta[0]), -1)
+    side = 0.95 if row in (3, 4) and column == 2 else -0.95  # of the query's name, clear of the key
+    spots = torch.cat((place + over, torch.tensor([[CENTER, CENTER + side]]), beside))
+    score, along = likeness(form, direction, torch.cat((place, place + step))).tolist()
 
     def points(name, where, symbol, size, color, **parts):
-        return dots(name, where[:, 1], where[:, 0], color, size, symbol, marker=parts, showlegend=False)
+        return dots(name, where[:, 1], where[:, 0], color, size, symbol, marker=parts)
 
     def arrow(name, block, dash):
-        tip = CENTER + ARROW * theta[:, block] if block < theta.shape[1] else torch.full((2,), math.nan)
+        tip = CENTER + ARROW * theta[:, block] if block < theta.shape[1] else gap
         head = dict(symbol="arrow", angleref="previous", size=[0, 14], color="ink")
-        return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 2, dash, marker=head, showlegend=False)
+        return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 2, dash, marker=head)
 
     there = "row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>"
     free = dict(cliponaxis=False)  # a name may stand beyond the picture
-    bar = dict(orientation="h", len=0.6, y=-0.15, yanchor="top", thickness=10, tickvals=[-1, 0, 1])
-    bar |= dict(title=dict(text="score", side="right"))
-    colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, colorbar=bar)
+    colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, showscale=False)
     data = [
         heat("score of a key there", ACROSS, ACROSS, likeness_everywhere(form, direction), hover=there, **colors),
-        points("patches", patches, "circle", 3, "gray"),
+        points("patches", torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID)), "circle", 3, "gray"),
         line("here its score stays", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
+        line("what the blocks see", way[:, 1], way[:, 0], "green", 7),
         arrow("θ", 0, "solid"),
         arrow("second θ", 1, "dot"),
         points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
-        points("key", place, "circle-open", 18, "ink", line=dict(width=4)),
+        points("key", place, "circle-open", 20, "ink", line=dict(width=4)),
         label("names", *spots.T[[1, 0]], ["key", "query", "θ", "second θ"], "ink", "middle center", 13, True, **free),
+        heat("scale of scores", [0], GRADES, GRADES[:, None], panel=2, **colors),
+        dots("score of the key", [0.95], [score], "ink", 13, "triangle-left", panel=2, **free),
+        label("score in words", 0, 1.09, f"score<br><b>{signed(score, 2)}</b>", "ink", panel=2, **free),
     ]
     frame = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
-    layout = dict(height=460, showlegend=form == ONE, xaxis=frame | axis(-0.5, GRID - 0.5, "column"))
-    layout |= dict(yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"))
-    seen = ", ".join(signed(value, 2) for value in ((place - CENTER) @ theta).flatten())
-    score, along = likeness(form, direction, torch.cat((place, place + step))).tolist()
-    return dict(data=data, layout=layout), {
-        "seen": f"{'block sees' if form == ONE else 'blocks see'} {seen}",
-        "score": signed(score, 3),
-        "change": abs(along - score),
-    }
+    words = "column<br>bar along θ: what a block sees of the way"
+    layout = dict(height=460, showlegend=False, margin=dict(t=10, r=8)) | dict(
+        xaxis=frame | axis(-0.5, GRID - 0.5, words, domain=[0, 0.8], constraintoward="right"),
+        yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"),
+        xaxis2=axis(-0.5, 3, domain=[0.88, 1], anchor="y2", showgrid=False, zeroline=False, tickvals=[]),
+        yaxis2=axis(-1, 1.1, anchor="x2", domain=[0.1, 0.85], showgrid=False, zeroline=False, tickvals=[-1, 0, 1]),
+        meta=dict(phone=dict(yaxis2=dict(domain=[0.25, 0.75]))),
+    )
+    seen = ", ".join(signed(value, 2) for value in sees.flatten())
+    return dict(data=data, layout=layout), {"seen": seen, "score": signed(score, 3), "change": abs(along - score)}
 
 
 blind = explorable(
     _blind,
     title="What a block cannot see",
     alt="A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
-    "be dragged. Colors say what score the key would get at each place. An arrow from the query is theta of the "
-    "first block, a dotted one that of the second; LD's first can be dragged by its tip. For one block of LD the "
-    "colors are stripes square to theta, and a dashed line runs through the key along its stripe. For two blocks, "
-    "of LD or AP, they are a pattern of hills. The first chip says what the blocks see of the way from query to "
-    "key, the last by how much the score changes with a step of the key square to the first theta.",
-    readout="{seen} · score {score} · a step across θ: {change:.3f}",
+    "be dragged. A triangle beside the scale says its score, and colors that of a key at each place. An arrow from "
+    "the query is theta of the first block, a dotted one that of the second; LD's first can be dragged by its tip. A "
+    "broad bar along each is what the block sees of the way to the key. For one block of LD the colors are stripes "
+    "square to theta, and a dashed line runs through the key along its stripe. For two blocks, of LD or AP, they are "
+    "a pattern of hills. The last chip: how much a step of the key square to the first theta changes its score.",
+    readout="sees {seen} · score {score} · a step across θ: {change:.3f}",
     handles={"key": ("row", "column"), "θ": "direction"},
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
-    direction=slider(list(DIRECTIONS), label="θ, from straight down", default="27°"),
-    row=slider(range(GRID), label="row of the key", default=4),
-    column=slider(range(GRID), label="column of the key", default=5),
+    direction=slider(DIRECTIONS, label="θ, from straight down", default=27, format=lambda d: f"{d}°"),
+    row=slider(range(GRID), label="row of the key", default=6),
+    column=slider(range(GRID), label="column of the key", default=3),
 )

@@ -1,8 +1,7 @@
 // Twelve gates under the hand: CoPE adds them and reads a table there, FoX adds their logarithms. See gates.py.
 posencLive("gates", function (place, data) {
   "use strict";
-  const { words, presets, table, slope, lowest } = data, N = words.length, LAST = table && table.length - 1;
-  const TALL = 112, LOW = -7; // a gate in pixels, the lowest logit that is drawn
+  const { words, presets, table, slope, lowest } = data, N = words.length, LAST = table && table.length - 1, LOW = -7; // logits that are drawn
   const BLUE = "var(--x-blue, #0072b2)", ORANGE = "var(--x-orange, #c45500)", GROUND = "var(--x-ground)", INK = "currentColor";
   const HUE = table ? "var(--x-purple, #a8468a)" : "var(--x-green, #00805a)", FAINT = `stroke="${INK}" stroke-opacity="0.2"`;
   const GHOST = `fill="none" stroke="${INK}" stroke-dasharray="3 3" stroke-opacity="0.65"`;
@@ -38,9 +37,9 @@ posencLive("gates", function (place, data) {
     [data-l] > .gates-hold { touch-action: none; }
     [data-l]:focus { outline: none; }
     [data-l]:focus-visible > .gates-hold { stroke: var(--x-accent); stroke-width: 2; }
-    @container (max-width: 34rem) { figure.live .live-place .gates-said { min-height: 5.2rem; } }
-    @container (max-width: 20rem) { figure.live .live-place .gates-said { min-height: 7.3rem; } }
-  </style><div class="explorable-tools gates-tools" role="group" aria-label="all gates">${table ? "count" : "gates"} ${
+    @container (max-width: 34rem) { .gates-tools span { display: none; } .gates-tools button { padding-inline: 0.5rem; }
+      figure.live .live-place .gates-said { min-height: ${table ? 3.2 : 4.8}rem; margin: 0.3rem 0 0; font-size: 0.8rem; } }
+  </style><div class="explorable-tools gates-tools" role="group" aria-label="all gates"><span>${table ? "count" : "gates"}</span>${
     presets.map(([name]) => `<button type="button">${name}</button>`).join("")}<button type="button">Reset</button></div>
   <p class="explorable-readout gates-said"></p><svg class="gates-plot" role="group" aria-label="twelve words and their gates">
     <pattern id="gates-grille" width="7" height="9" patternUnits="userSpaceOnUse"><path d="M3.5 0V9M0 4.5H7" stroke="${INK}"/></pattern>
@@ -70,11 +69,12 @@ posencLive("gates", function (place, data) {
   function measure() {
     width = Math.max(place.clientWidth, 280);
     const wide = width >= 560, left = 30, right = table && wide ? width - 176 : width, step = (right - left) / N;
-    const floor = 28 + TALL, query = floor + (wide ? 46 : 60), top = query + 46, foot = top + (table ? 180 : 130), below = foot + 44;
+    const tall = wide ? 112 : 96, floor = 28 + tall, query = floor + (wide ? 46 : 57), top = query + (wide ? 46 : 38);
+    const foot = top + (wide ? (table ? 180 : 130) : 120), below = foot + (wide ? 44 : 36), unit = wide ? 38 : 23; // of a bias
     const x = (l) => left + (l + 0.5) * step, y = (v) => top + (foot - top) * (table ? 1 - v / N : Math.min(v / LOW, 1));
-    const at = (p, z) => (wide ? [width - 140 + (z + 1.4) * 38, y(p)] : [left + 6 + (p * (width - left - 12)) / N, below + (2.2 - z) * 32]);
-    g = { wide, left, right, step, floor, query, top, foot, below, x, y, at };
-    svg.style.height = `${table ? (wide ? foot + 22 : below + 138) : below + 88}px`;
+    const at = (p, z) => (wide ? [width - 140 + (z + 1.4) * unit, y(p)] : [left + 6 + (p * (width - left - 12)) / N, below + (2.2 - z) * unit]);
+    g = { wide, left, right, step, tall, floor, query, top, foot, below, x, y, at };
+    svg.style.height = `${table ? (wide ? foot + 22 : below + 104) : below + 88}px`;
   }
 
   const stairs = (steps, look) => path(steps.flatMap((v, j) => [[g.x(j - 0.5), g.y(v)], [g.x(j + 0.5), g.y(v)]])
@@ -86,7 +86,7 @@ posencLive("gates", function (place, data) {
     const low = (l) => g.floor + 24 + (wide ? 0 : (l % 2) * 15);
     out += words.map((word, l) => text(x(l), low(l), word, `${MIDDLE} opacity="${l > now.query ? 0.45 : 1}"`)).join("");
     for (const v of table ? [0, N] : [0, -3, -6]) out += path([[left, y(v)], [right, y(v)]], FAINT) + text(left - 8, y(v) + 4, say(v), END);
-    const down = [[x(now.query), g.query + 11], [x(now.query), table ? foot : below + 84]];
+    const down = [[x(now.query), g.query + 11], [x(now.query), foot]];
     out += path(down, `stroke="${ORANGE}" stroke-width="2" stroke-dasharray="5 3"`);
     const long = wide ? ": the gates from it to the query, added" : "";
     out += text(left, top - 10, table ? `position of each key${long}` : "what is left of each key, in logits");
@@ -110,7 +110,7 @@ posencLive("gates", function (place, data) {
     const tick = (z) => (wide ? text(at(0, z)[0], foot + 18, say(z), MIDDLE) : text(left - 8, at(0, z)[1] + 4, say(z), END));
     out += [-1, 0, 1, 2].map(tick).join("");
     if (!wide) {
-      out += [0, LAST, N].map((p) => text(at(p, 0)[0], below + 132, p, MIDDLE)).join("");
+      out += [0, LAST, N].map((p) => text(at(p, 0)[0], below + 101, p, MIDDLE)).join("");
       out += path([at(LAST, 2.2), at(LAST, -1.6)], `stroke="${INK}" stroke-dasharray="6 4"`);
     }
     out += path([...table.map((z, p) => at(p, z)), at(N, table[LAST])], gray);
@@ -128,7 +128,7 @@ posencLive("gates", function (place, data) {
     let out = path([[left, high(0)], [width, high(0)]], FAINT);
     out += is.second.map((share, j) => bar(share, j, `fill="${HUE}" fill-opacity="0.6"`)).join("");
     if (was) out += was.second.map((share, j) => bar(share, j, GHOST)).join("");
-    out += is.second.map((share, j) => text(x(j), high(share) - 5, short(share.toFixed(g.wide ? 3 : 2)), SMALL)).join("");
+    out += is.second.map((share, j) => text(x(j), high(Math.max(share, was?.second[j] ?? 0)) - 5, short(share.toFixed(g.wide ? 3 : 2)), SMALL)).join("");
     return out + text(left, foot + 22, "weights of keys of equal content");
   }
 
@@ -139,14 +139,14 @@ posencLive("gates", function (place, data) {
     });
     back.innerHTML = scene(is, was);
     sliders.forEach((one, l) => {
-      const value = now.gates[l], x = g.x(l), level = (v) => g.floor - TALL * v, old = before ? level(before.gates[l]) : 0;
+      const value = now.gates[l], x = g.x(l), level = (v) => g.floor - g.tall * v, old = before ? level(before.gates[l]) : 0;
       const shut = `fill="url(#gates-grille)" stroke="${INK}"`, box = (y, h, look) => rect(x - half, y, 2 * half, h, look);
-      one.children[0].innerHTML = box(28, TALL, `fill="none" ${FAINT}`)
-        + box(level(value), TALL * value, `fill="${BLUE}" fill-opacity="0.3"`)
-        + box(28, TALL * (1 - value), shut) + (before && before.gates[l] !== value ? dot([x, old], 8, GHOST) : "")
+      one.children[0].innerHTML = box(28, g.tall, `fill="none" ${FAINT}`)
+        + box(level(value), g.tall * value, `fill="${BLUE}" fill-opacity="0.3"`)
+        + box(28, g.tall * (1 - value), shut) + (before && before.gates[l] !== value ? dot([x, old], 8, GHOST) : "")
         + dot([x, level(value)], 8, `fill="${GROUND}" stroke="${BLUE}" stroke-width="2.5"`)
         + text(x, 12, short(say(value)), last === l ? `${SMALL} ${BOLD}` : SMALL);
-      fields(one.children, l, [4, TALL + 40], level(value));
+      fields(one.children, l, [4, g.tall + 40], level(value));
       const says = { "aria-label": `gate of “${words[l]}”, word ${l + 1}`, "aria-valuenow": +value.toFixed(2) };
       set(one, { ...says, opacity: l > now.query ? 0.45 : 1 });
     });
@@ -207,7 +207,7 @@ posencLive("gates", function (place, data) {
   const ask = (l) => { now.query = clamp(l, 0, N - 1); show(); };
   const restart = (i, query) => { [now, before, last] = [fresh(i, query), null, null]; show(); };
   const over = ({ target }) => all.indexOf(target.closest("[data-l]")), held = ({ target }) => target.matches(".gates-hold");
-  const valueAt = (event) => (g.floor - event.clientY + svg.getBoundingClientRect().top) / TALL;
+  const valueAt = (event) => (g.floor - event.clientY + svg.getBoundingClientRect().top) / g.tall;
   const wordAt = (event) => Math.floor((event.clientX - svg.getBoundingClientRect().left - g.left) / g.step);
 
   svg.addEventListener("pointerdown", (event) => {

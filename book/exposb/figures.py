@@ -5,7 +5,7 @@ import math
 import torch
 
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, held, label, line, path, signed
+from posenc.lab.explore.parts import axis, bars, held, label, line, path, signed
 from posenc.lab.explore.parts import level as horizontal
 from posenc.rotate.rope import inv_freq
 from posenc.several.exposb import FORMS, fade
@@ -73,11 +73,7 @@ def _fading(form, level, rate, floor, *, fade=fade):
         label("below", KEYS / 2, -3.5, "<b>lose</b> weight", "gray", CENTER, yaxis="y2"),
     ]
     quarters = dict(tickvals=[-2, 0, 2], ticktext=["1/4", "1", "4"])  # lines would run through the numbers
-    layout = dict(
-        height=460,
-        showlegend=False,
-        barmode="overlay",
-        margin=dict(t=12),
+    layout = dict(height=460, showlegend=False, barmode="overlay", margin=dict(t=12)) | dict(
         xaxis=dict(range=EDGES, title=dict(text="distance of the key, in tokens"), anchor="y2"),
         yaxis=axis(-6.2, 6.2, "logit", domain=[0.46, 1], tickvals=[-5, 0, 5]),
         yaxis2=axis(-4.2, 4.2, "weight, times", domain=[0, 0.42], showgrid=False, **quarters),
@@ -108,7 +104,7 @@ fading = explorable(
 
 LANES, PAIRS = "lane by lane", "pair by pair"
 HEAD, FLAT = 16, 0.8  # lanes, and the factor far from the bump
-CENTERS = [n / 4 for n in range(16)] + [n / 2 for n in range(8, 16)] + list(range(8, HEAD))  # 4 in the middle
+CENTERS = [n / 2 for n in range(2 * HEAD - 1)]
 
 
 def bump(lane, center=HEAD / 4, top=1.2):
@@ -127,45 +123,43 @@ def _ladder(which, center, top):
     middle, fine = lane.view(-1, 2).mean(-1), torch.linspace(-1, HEAD, 86, dtype=torch.float64)
     c = bump(lane if which == LANES else middle.repeat_interleave(2), center, top)
     pairs, gap = c.view(-1, 2), torch.full((HEAD // 2, 1), math.nan)
-    part, loudest = turning(c).abs().max().item(), pairs.sum(-1).argmax()
-    wave = f"{2 * math.pi / inv_freq(HEAD, dtype=torch.float64)[loudest].item():,.0f}"
+    part, loudest, report = turning(c).abs().max().item(), pairs.sum(-1).argmax(), bump(fine)
+    waves = [f"{2 * math.pi / w:,.0f}" for w in inv_freq(HEAD, dtype=torch.float64)]
     steps = torch.cat((pairs, gap), -1).flatten()
     each = dict(color=["blue", "orange", "gray"] * 8, symbol=["circle", "diamond", "circle"] * 8, size=8, opacity=1)
-    red = "<b>red</b>: turns with m + n" if which == LANES else "nothing turns with m + n"
+    red = "<b>red bar</b>: turns with m + n, not relative" if which == LANES else "pairs are level: all is relative"
     side = "right" if center < 3 else "left" if center > 12 else "center"
     data = [
-        dots("lanes, unfiltered", lane, torch.ones(HEAD), "gray", 5, marker=dict(opacity=0.5)),
+        line("the report's bump", fine, report, "green", 5, opacity=0.35),
+        label("the report's, in words", HEAD / 4, 0.74, f"the report's: <b>{waves[2]}</b> tokens", "green", CENTER),
         line("the bump", fine, bump(fine, center, top), "gray", 1.5, "dot"),
         path("lanes", torch.cat((lane.view(-1, 2), gap), -1).flatten(), steps, "gray", 2, marker=each),
         line("between the two", middle.repeat_interleave(3), steps, "red", 7),
-        label("loudest", center, top + 0.14, f"loudest: <b>{wave}</b> tokens", "ink", f"top {side}"),
-        held("top of the bump", center, top + 0.09, symbol="triangle-down"),
-        label("even and odd", HEAD / 2 - 0.5, 0.72, "● even, ◆ odd lane of a pair", "ink", CENTER),
-        label("what turns", HEAD / 2 - 0.5, 0.65, red, "red", CENTER),
+        label("loudest", center, top + 0.14, f"loudest: <b>{waves[loudest]}</b> tokens", "ink", f"top {side}"),
+        held("top of the bump", center, top + 0.09, symbol="triangle-down", size=18),
+        label("even and odd", HEAD / 2 - 0.5, 0.64, "● even, ◆ odd lane of a pair", "ink", CENTER),
+        label("what turns", HEAD / 2 - 0.5, 0.56, red, "red", CENTER),
     ]
-    quarters = [0, 4, 8, 12]
-    ladder = dict(tickvals=quarters, ticktext=[f"{2 * math.pi * 10_000 ** (n / HEAD):,.0f}" for n in quarters])
-    layout = dict(
-        height=400,
-        showlegend=False,
-        margin=dict(t=12),
-        xaxis=axis(-1.2, HEAD, "a pair turns once in so many tokens", **ladder),
-        yaxis=axis(0.6, 1.6, "factor", tickvals=[0.8, 1, 1.2, 1.4]),
+    ticks = {0: "<br>fastest", 4: "", 8: "<br>middle", 14: "<br>slowest"}
+    ladder = dict(tickvals=list(ticks), ticktext=[waves[n // 2] + word for n, word in ticks.items()], tickangle=0)
+    layout = dict(height=400, showlegend=False, margin=dict(t=12)) | dict(
+        xaxis=axis(-1.2, HEAD, "a pair turns once in so many tokens", zeroline=False, **ladder),
+        yaxis=axis(0.5, 1.62, "factor", tickvals=[0.8, 1, 1.2, 1.4]),
     )
-    return dict(data=data, layout=layout), {"wave": wave, "part": part}
+    return dict(data=data, layout=layout), {"wave": waves[loudest], "part": part}
 
 
 ladder = explorable(
     _ladder,
     title="The filter over the ladder of frequencies",
-    alt="Gray dots for the lanes as they are, and the factor on each from the fastest pair to the slowest, along a "
-    "dotted bump, the two lanes of a pair joined. The triangle over its top can be dragged: sideways it makes "
-    "another pair the loudest, up and down the filter stronger or weaker. Lane by lane the two lanes of a pair stand "
-    "at different heights on the slopes, and a red bar between them grows with the slope: so much of the score turns "
-    "with the sum of the positions. Pair by pair they are level, without red.",
+    alt="The factor on each lane from the fastest pair to the slowest, along a dotted bump, the two lanes of a pair "
+    "joined. The triangle over its top can be dragged: sideways it makes another pair the loudest, up and down the "
+    "filter stronger or weaker. The report's bump, broad and pale, stands at a quarter of the way. Lane by lane the "
+    "two lanes of a pair stand at different heights on the slopes, and a red bar between them grows with the slope: "
+    "so much of the score turns with the sum of the positions. Pair by pair they are level, without red.",
     readout="loudest pair turns in {wave} tokens · turns with m + n: up to {part:.1%}",
     handles={"top of the bump": ("center", "top")},
     which=slider([LANES, PAIRS], label="filter"),
-    center=slider(CENTERS, label="bump moved by", default=HEAD / 4, format=lambda c: signed(c - HEAD / 4, 2)),
+    center=slider(CENTERS, label="bump at lane", default=HEAD / 2, format=lambda c: f"{c:g}"),
     top=slider([n / 10 for n in range(9, 15)], label="its height", default=1.2),
 )

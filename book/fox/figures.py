@@ -38,9 +38,9 @@ trained = explorable(
     _trained,
     title="Two doors for a trained head",
     alt="A line of held-out text, over it what is left of each character for the last one, in logits: two staircases "
-    "that rise to 0 at the right. The thick one is a trained head's: flat along words, a high step at each space. "
-    "The thin one has two gates, one for each letter or mark and one for each space or line end, two bars to pull. "
-    "Alike they make a straight line; with spaces all but shut and letters wide open it lies on the head's.",
+    "that rise to 0 at the right. A trained head's, thick, is flat along words, with a high step at each space. The "
+    "thin one has two gates, for letters and marks and for spaces and line ends, two bars to pull. Alike they make a "
+    "straight line; with spaces all but shut and letters wide open no pale gap is left to the head's.",
     readout="two gates leave the oldest {mine:.0f} · the head {head:.0f} · {apart:.1f} logits apart on average",
     handles={"gate of each letter": "letter", "gate of each space": "space"},
     letter=slider([level for level in LEVELS if level >= 0.1], label="letter", default=0.2),

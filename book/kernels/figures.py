@@ -52,33 +52,32 @@ def _online_softmax(peak, size):
     frames = [y for top in was.tolist() for y in (0, top, top, 0, math.nan)]
     shrunk = ["", *(f"× {x:.2f}" for x in r[1:].tolist())]
     outputs = [number(x) for x in (acc / l)[1:].tolist()]
-    named = ["⋯ earlier sum", "■ earlier sum × r", "▨ this block", "– – whole sum"]
-    colors = ["purple", "blue", "orange", "green"]
+    key, colors = ["⋯ earlier sum", "■ × r", "▨ this block"], ["purple", "blue", "orange"]
+    beside = ["middle left", "middle center", "middle right"]
     below = dict(width=5.2, panel=2)
     data = [
         bars("scores", list(range(KEYS)), scores, "sky", width=0.84, hover="key %{x}: score %{y:.2f}"),
         line("maximum m", stairs, m[1:].repeat_interleave(2), "ink", 2, "dash"),
         label("its name", KEYS + 0.2, m[-1].item(), "m", "ink", "middle right"),
         held("the large score", peak, size, "orange"),
-        label("names", [-0.4, -0.4, 12, 12], [10.2, 9] * 2, named, colors, "middle right", 12, panel=2),
+        label("names", [9.4, 11.6, 13.8], [9.4] * 3, key, colors, beside, panel=2),
         bars("earlier blocks", middle, old, "blue", hover="left of earlier terms: %{y:.2f}", **below),
         bars("this block", middle, new, "orange", base=old, marker=dict(pattern=HATCHED), **below),
-        line("before rescaling", across, frames, "purple", 2, "dot", panel=2),
+        line("before rescaling", across, frames, "purple", 2.5, "dot", panel=2),
         label("factors", middle, [-0.9] * len(shrunk), shrunk, "purple", "middle center", panel=2),
         level("the sum at once", l[-1].item(), -0.7, KEYS - 0.3, "green", 2, "dash", panel=2),
+        label("its name too", KEYS + 0.2, l[-1].item(), "l", "green", "middle right", panel=2),
         label("outputs", middle, [-2] * len(outputs), outputs, "ink", "middle center", panel=2),
     ]
     blocks = dict(tickvals=middle, ticktext=[f"{a}–{a + BLOCK - 1}" for a in range(0, KEYS, BLOCK)], showgrid=False)
     marks = dict(tickvals=[-2, -0.9, 0, 2, 4, 6, 8], ticktext=["output", "r", *"02468"])
-    layout = dict(
-        height=460,
-        showlegend=False,
-        barmode="overlay",
+    layout = dict(height=460, showlegend=False, barmode="overlay")
+    layout |= dict(
         xaxis=axis(-0.7, KEYS + 1.4, anchor="y", showticklabels=False, zeroline=False)
         | dict(showgrid=True, tickvals=[n - 0.5 for n in range(BLOCK, KEYS, BLOCK)]),
         xaxis2=axis(-0.7, KEYS + 1.4, "keys, block by block", anchor="y2", zeroline=False, **blocks),
         yaxis=axis(-3.1, 4.4, "score s", domain=[0.66, 1], tickvals=[-2, 0, 2, 4]),
-        yaxis2=axis(-2.5, 10.8, "sum l", domain=[0, 0.64], showgrid=False, **marks),
+        yaxis2=axis(-2.5, 10.2, "sum l", domain=[0, 0.64], showgrid=False, **marks),
     )
     said = dict(m=m[-1].item(), l=l[-1].item(), output=outputs[-1], whole=number((scores.softmax(-1) @ values).item()))
     return dict(data=data, layout=layout), said
@@ -91,11 +90,11 @@ online_softmax = explorable(
     "the largest score so far. Below, the sum after each block: what is left of earlier terms, this block's terms "
     "hatched on top, and dotted the height of the earlier sum before. Where the staircase rises, it shrinks by a "
     "factor. Under each column stand that factor and the output so far. Drag the large score to "
-    "another block, or up and down: the columns change, and the last always ends on the dashed level, the sum of the "
+    "another block, or up and down: the columns change, and the last always ends on the dashed level l, the sum of the "
     "whole softmax.",
     readout="at the end m {m:.2f}, l {l:.2f} · output {output} · whole softmax {whole}",
     handles={"the large score": ("peak", "size")},
-    peak=slider(range(KEYS), label="large score at key", default=1),
+    peak=slider(range(KEYS), label="large score at key", default=20),
     size=slider([n / 2 for n in range(9)], label="its size", default=3),
 )
 

@@ -8,7 +8,7 @@ import torch
 from posenc import learned, sinusoidal
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import axis, dots, held, label, level, line, path, upright
+from posenc.lab.explore.parts import axis, bars, dots, held, label, level, line, path, upright
 
 RESULTS = load_results("learned_table")
 ROWS = torch.tensor(RESULTS["rows"], dtype=torch.float64)  # the trained ones, [seeds, L, C]
@@ -125,32 +125,32 @@ def untrained(shift):
 def _cliff(shift):
     table, sinusoid = (np.mean([seed[name] for seed in RESULTS["moved"]], 0) for name in ("learned", "sinusoidal"))
     here, last, right = SHIFTS.index(shift), shift + WINDOW - 1, SHIFTS[-1] + WINDOW
-    norms, start = (np.mean(RESULTS[name], 0)[:right] for name in ("norms", "norms_start"))
-    low, top = float(min(table.min(), sinusoid.min())), float(max(table.max(), sinusoid.max()))
-    pad = 0.08 * (top - low)
-    loss, long = "first id %{x}: loss %{y:.2f}", "length %{y:.2f}"
-    lower, shade = dict(panel=2, showlegend=False), dict(fill="toself", fillcolor="rgba(107, 114, 128, 0.25)")
-    above = dict(color="ink", place="top right", size=11, panel=2, cliponaxis=False)
-    rows, high = np.arange(right), float(norms.max()) * 1.1
-    fresh, tall = max(shift, LENGTH) if last >= LENGTH else math.nan, [0.65 * high, 0, 0, 0.65 * high, 0.65 * high]
-    hatched = dict(fill="toself", fillpattern=dict(shape="/", size=6), fillcolor=COLORS["gray"], hover=None)
+    norms, low, top = np.mean(RESULTS["norms"], 0)[:right], min(table.min(), sinusoid.min()), table.max()
+    loss, rows, high = "first id %{x}: loss %{y:.2f}", np.arange(right), float(norms.max()) * 1.25
+    lower, shade = dict(panel=2), dict(fill="toself", fillcolor="rgba(107, 114, 128, 0.25)")
+    fresh, tall = max(shift, LENGTH) if untrained(shift) else math.nan, [0.72 * high * up for up in (1, 0, 0, 1, 1)]
+    hatched = dict(fill="toself", fillpattern=dict(shape="/", size=6), fillcolor=COLORS["gray"])
+    box, new = ([left - 0.5, left - 0.5, last + 0.5, last + 0.5, left - 0.5] for left in (shift, fresh))
     data = [
         path("learned table", SHIFTS, table, "blue", 3, hover=f"learned table, {loss}", marker=dict(size=5)),
         line("sinusoid", SHIFTS, sinusoid, "orange", 2, "dash", hover=f"sinusoid, {loss}"),
-        dots("here", [shift] * 2, [sinusoid[here], table[here]], "ink", 11, "diamond", showlegend=False),
-        line("rows, trained", rows, norms, "blue", 2, hover=f"row %{{x}}: {long}", **lower),
-        line("rows at the start", rows, start, "gray", 1, "dot", hover=f"row %{{x}} at the start: {long}", **lower),
-        line("ids in use", [shift, shift, last, last, shift], tall, "ink", 2, **lower, **shade),
-        line("never trained", [fresh, fresh, last, last, fresh], tall, "ink", 0, **lower, **hatched),
-        upright("first id", shift, 0, 0.97 * high, "ink", panel=2),
-        label("its name", shift + 1, 0.65 * high, "ids in use" + "<br>▨ untrained" * (last >= LENGTH), **above),
+        label("name of the learned", SHIFTS[table.argmax()] - 4, top, "learned table", "blue", "middle left"),
+        label("name of the sinusoid", LENGTH + 2, sinusoid.max(), "sinusoid", "orange", "middle right"),
+        line("from the first id", [shift] * 2, [low - 1, table[here]], "ink", 1, "dot"),
+        held("loss of the learned", shift, table[here], "blue"),
+        held("loss of the sinusoid", shift, sinusoid[here], "orange", "circle", 11),
+        bars("rows", rows, norms, "blue", width=0.8, hover="row %{x}: length %{y:.2f}", **lower),
+        line("ids in use", box, tall, "ink", 2, **lower, **shade),
+        line("never trained", new, tall, "ink", 0, **lower, **hatched),
+        label("name of the ids", shift + WINDOW / 2, 0.8 * high, "ids in use", "ink", "middle center", 11, **lower),
+        upright("first id", shift - 0.5, 0, 0.97 * high, "ink", **lower),
     ]
-    layout = dict(
-        height=500,
+    layout = dict(height=460, showlegend=False, margin=dict(t=10))
+    layout |= dict(
         xaxis=axis(-3, right, "first id", anchor="y"),
-        yaxis=axis(low - pad, top + pad, "loss (nats)", domain=[0.58, 1]),
-        xaxis2=axis(-3, right, "row of the table (dotted: lengths at the start)", anchor="y2"),
-        yaxis2=axis(-0.15, high, "row's length", domain=[0, 0.38]),
+        yaxis=axis(low - 0.3, top + 0.3, "loss (nats)", domain=[0.54, 1]),
+        xaxis2=axis(-3, right, "row of the table (hatched: never trained)", anchor="y2"),
+        yaxis2=axis(0, high, "row's length", domain=[0, 0.38]),
     )
     said = {"learned": float(table[here]), "sinusoid": float(sinusoid[here])}
     return dict(data=data, layout=layout), said | {"untrained": untrained(shift), "targets": TARGETS}
@@ -160,9 +160,9 @@ cliff = explorable(
     _cliff,
     title="The cliff at the table's end",
     alt="Above, loss against the first id of the same characters: a solid line for the learned table, a dashed one for "
-    "the sinusoid, a diamond on each at the chosen id. Below, the length of each row of the table: long up to the "
-    "training length, then a fall to rows shorter than they started (dotted); a box, which can "
-    "be dragged by its first line, shows the ids in use, hatched where rows were never trained.",
+    "the sinusoid, with a diamond and a circle at the chosen id. Below, a bar for the length of each row of the table: "
+    "long up to the training length, then next to nothing. A box, which can be dragged by its first line, shows "
+    "the ids in use, hatched where rows were never trained. As it slides off the long rows, both losses rise.",
     readout="untrained rows {untrained} of the last {targets} · table {learned:.2f} · sinusoid {sinusoid:.2f}",
     handles={"first id": "shift"},
     shift=slider(SHIFTS, label="first id", default=20, play=True),

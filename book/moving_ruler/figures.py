@@ -37,12 +37,12 @@ def turn(tip):
     return 180 - (180 - round(math.degrees(math.atan2(x * v - y * u, x * u + y * v)))) % 360
 
 
-def _arrows(name, points, color, dash, width, **parts):
+def _arrows(name, points, color, dash, width):
     r"""Arrows from point to point."""
     sizes = [0, *[9 + 2 * width] * (len(points) - 1)]
     heads = dict(symbol="arrow", angleref="previous", size=sizes, color=color, opacity=1)
     x, y = ([point[lane] for point in points] for lane in (0, 1))
-    return path(name, x, y, color, width, dash, marker=heads, **parts)
+    return path(name, x, y, color, width, dash, marker=heads)
 
 
 def _sector(name, tip, color, dash, fill):
@@ -50,12 +50,13 @@ def _sector(name, tip, color, dash, fill):
     start, wide = math.degrees(math.atan2(KEY[1], KEY[0])), turn(tip)
     around = [] if math.isnan(wide) else torch.linspace(start, start + wide, 25, dtype=torch.float64)
     x, y = torch.stack([torch.zeros(2), *(SLICE * direction(angle) for angle in around), torch.zeros(2)]).T
-    return line(name, x, y, color, 1, dash, fill="toself", fillcolor=fill, showlegend=False)
+    return line(name, x, y, color, 1, dash, fill="toself", fillcolor=fill)
 
 
 def _mirror(name, end, color, dash):
     x, y = (end * HALF).tolist()
-    return line(f"mirror of {name}", [-x, x], [-y, y], color, 2, dash, showlegend=False)
+    grip = dict(symbol="diamond", size=[0, 16], color=color, opacity=1)
+    return path(f"mirror of {name}", [-x, x], [-y, y], color, 2, dash, marker=grip)
 
 
 def _mirrors(a, b, strength):
@@ -63,23 +64,25 @@ def _mirrors(a, b, strength):
     looks = {"a, then b": (COLORS["blue"], "solid"), "b, then a": (COLORS["red"], "dash")}
     ends = {"a": direction(a + 90), "b": direction(b - 90)}  # on two sides of the drawing: they never meet
     tips = {name: way[-1].masked_fill(way[-1].norm() < 1e-9, math.nan) for name, way in ways.items()}
-    thin = dict(showlegend=False, opacity=0.8)
     pale = {"a, then b": "rgba(0, 114, 178, 0.22)", "b, then a": "rgba(192, 57, 43, 0.22)"}
-    data = [
-        *(_sector(f"turn, {name}", way[-1], *looks[name], pale[name]) for name, way in ways.items()),
-        _mirror("a", ends["a"], COLORS["orange"], "dot"),
-        _mirror("b", ends["b"], COLORS["purple"], "longdash"),
-        label("name of a", *(ends["a"] * 1.36).tolist(), "<b>a</b>", "orange", "middle center"),
-        label("name of b", *(ends["b"] * 1.36).tolist(), "<b>b</b>", "purple", "middle center"),
-        _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "dashdot", 4),
-        *(_arrows(f"the way {name}", way.tolist(), *looks[name], 1.5, **thin) for name, way in ways.items()),
-        *(_arrows(name, [(0, 0), tip.tolist()], *looks[name], 4) for name, tip in tips.items()),
-    ]
-    frame = axis(-1.5, 1.5, tickvals=[-1, 0, 1])
-    layout = dict(height=440, xaxis=frame | dict(title=dict(text="lane 0")))
-    layout |= dict(yaxis=frame | dict(scaleanchor="x", title=dict(text="lane 1")))
+    x, y = torch.stack([1.4 * end for end in ends.values()]).T
     one, other = (way[-1] for way in ways.values())
     turns = ["–" if math.isnan(angle) else f"{signed(angle)}°" for angle in (turn(one), turn(other))]
+    named = ["┅┅ key", *(f"{dash} <b>{name}</b>" for dash, name in zip(("━━", "╍╍"), ways))]
+    data = [
+        *(_sector(f"turn, {name}", way[-1], *looks[name], pale[name]) for name, way in ways.items()),
+        _mirror("a", ends["a"], "orange", "dot"),
+        _mirror("b", ends["b"], "purple", "longdash"),
+        label("names of the mirrors", x, y, ["<b>a</b>", "<b>b</b>"], ["#c45500", "#a8468a"], "middle center", 15),
+        _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "dashdot", 4),
+        *(_arrows(f"first of {name}", way[:2].tolist(), *looks[name], 1.5) for name, way in ways.items()),
+        *(_arrows(f"second of {name}", way[1:].tolist(), *looks[name], 1.5) for name, way in ways.items()),
+        *(_arrows(name, [(0, 0), tip.tolist()], *looks[name], 4) for name, tip in tips.items()),
+        label("names", [-1.3, -0.25, 1.02], [1.66] * 3, named, ["#6b7280", "#0072b2", "#c0392b"], "middle center"),
+    ]
+    frame = dict(tickvals=[-1, 0, 1], constrain="domain")
+    layout = dict(height=440, showlegend=False, margin=dict(t=8), xaxis=axis(-1.6, 1.6, "lane 0", **frame))
+    layout |= dict(yaxis=axis(-1.5, 1.8, "lane 1", scaleanchor="x", **frame))
     lengths = [number(tip.norm().item()) for tip in (one, other)]
     apart = (one - other).norm().item()
     return dict(data=data, layout=layout), {"turns": ", ".join(turns), "lengths": ", ".join(lengths), "apart": apart}
@@ -89,11 +92,10 @@ mirrors = explorable(
     _mirrors,
     title="Two reflections, in two orders",
     alt="A key as a gray arrow, and two mirrors through its foot, each square to its w, a dotted and b dashed, whose "
-    "ends can be dragged. "
-    "Thin arrows take the key's tip straight across one mirror and then across the other: blue and solid by a "
-    "first, red and dashed by b first. A thick arrow shows where each way ends. At full strength both have turned "
-    "the key by twice the angle between the mirrors, the one to the left, the other to the right; they meet only "
-    "where the mirrors are parallel or square to each other.",
+    "diamonds can be dragged. Thin arrows take the key's tip straight across one mirror and then across the other: "
+    "blue and solid by a first, red and dashed by b first. A thick arrow shows where each way ends. At full strength "
+    "both have turned the key by twice the angle between the mirrors, the one to the left, the other to the right; "
+    "they meet only where the mirrors are parallel or square to each other.",
     readout="turned by {turns} · lengths {lengths} · {apart:.2f} apart",
     handles={"mirror of a": "a", "mirror of b": "b"},
     a=slider(range(0, 180, 15), label="w of a", default=15, format=lambda v: f"{v}°"),
@@ -128,12 +130,9 @@ def _slot(fit, empty, others):
         held("what fits", side[0].item(), shares[0]),
         held("what is left", side[2].item(), shares[2]),
     ]
-    layout = dict(
-        height=360,
-        barmode="group",
-        xaxis=axis(-0.5, 2.5, tickvals=places, ticktext=columns, showgrid=False, zeroline=False),
-        yaxis=axis(0, 1.16, "weight", showgrid=False),  # each bar has its number
-    )
+    across = axis(-0.5, 2.5, tickvals=places, ticktext=columns, showgrid=False, zeroline=False)
+    layout = dict(height=360, barmode="group", xaxis=across)
+    layout |= dict(yaxis=axis(0, 1.16, "weight", showgrid=False))  # each bar has its number
     return dict(data=data, layout=layout), {"left": left, "factor": 1 - left}
 
 
@@ -179,11 +178,8 @@ def _mixture(near, back):
         upright("the key in question", ASKED, -5, 6.2, "ink", 1.5, "dashdot"),
         label("its distance", ASKED - 1, 5.3, f"a key {ASKED} back", "ink", "middle left"),
     ]
-    layout = dict(
-        height=360,
-        xaxis=axis(-2, 39.5, "distance i − j"),
-        yaxis=axis(-5, 6.2, "added to the logit", tickvals=[-4, -2, 0, 2, 4]),
-    )
+    added = axis(-5, 6.2, "added to the logit", tickvals=[-4, -2, 0, 2, 4])
+    layout = dict(height=360, xaxis=axis(-2, 39.5, "distance i − j"), yaxis=added)
     return dict(data=data, layout=layout), {"at": signed(own[31], 2), "beyond": own[EXTENT:].abs().max().item()}
 
 
@@ -191,9 +187,8 @@ mixture = explorable(
     _mixture,
     title="A curve of one's own",
     alt="Two thin curves over distance, one for near keys and one for far ones, each times its share, and a solid "
-    "curve, their sum. The solid curve drops to zero at distance 32, whatever the shares are: an "
-    "upright line marks a key 35 back, to which it adds nothing. The "
-    "diamonds at its ends can be dragged.",
+    "curve, their sum. The solid curve drops to zero at distance 32, whatever the shares are: an upright line marks a "
+    "key 35 back, to which it adds nothing. The diamonds at its ends can be dragged.",
     readout="at distance 31 it adds {at} · from 32 on {beyond:.2f}",
     handles={"near end": "near", "far end": "back"},
     near=slider(SHARES, label="share of curve 0, near", default=1, format=share),

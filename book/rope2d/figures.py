@@ -15,7 +15,7 @@ from posenc.rotate.rope2d import angles, axial
 SIDE = 9  # rows and columns of the picture
 LANES = 8  # so two magnitudes, two pairs of lanes each
 MIXED_BASE = 10.0  # of the frequencies, where mixed starts
-DIRECTIONS = [0, 15, 45, 70]  # degrees
+DIRECTIONS = range(0, 91, 9)  # degrees
 ALL = "all, averaged"
 RADIAN = 2.0  # patches, how long an arrow is for a turn by one
 PAIRS = [f"pair {i}" for i in range(LANES // 2)] + [ALL]
@@ -78,10 +78,10 @@ def _map(row, column, pairs, direction, *, angles=angles):
         dots("the query", [column], [row], "ink", 15, "diamond", marker=dict(line=dict(color="#f2f2f2", width=2))),
     ]
     ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
-    note = dict(text="arrow of a pair: how far<br>it turns for a step that way", showarrow=False, align="left")
-    note |= dict(x=0, xref="paper", yref="paper", xanchor="left")
+    note = dict(showarrow=False, align="left", x=0, xref="paper", yref="paper", xanchor="left")
+    note |= dict(text="arrow of a pair: how far<br>it turns for a step that way;<br>its stripes lie across it")
     layout = dict(
-        height=410,
+        height=450,
         showlegend=False,
         margin=dict(t=8),
         xaxis=axis(-0.5, SIDE - 0.5, "column", domain=[0, 0.86], constraintoward="right", **ticks),
@@ -104,9 +104,9 @@ map = explorable(
     readout="score on ↖ {up:+.2f} · on ↙ {down:+.2f}",
     handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
     row=slider(range(2, SIDE - 2), label="row of the query", default=4),
-    column=slider(range(SIDE - 2), label="column of the query", default=4),
+    column=slider(range(1, SIDE - 2), label="column of the query", default=4),
     pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=lambda name: {ALL: "all"}.get(name, name[-1])),
-    direction=slider(DIRECTIONS, label="turned by", default=0, format=lambda d: f"{d}°" if d else "axial, 0°"),
+    direction=slider(DIRECTIONS, label="turned by", default=45, format=lambda d: f"{d}°" if d % 90 else f"axial, {d}°"),
 )
 
 

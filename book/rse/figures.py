@@ -7,12 +7,13 @@ import torch
 from posenc import stickbreaking
 from posenc.chapters.rse.exercises import peak
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, label, line, path, signed
+from posenc.lab.explore.parts import axis, bars, dots, held, label, line, path, signed
 
 KEYS = 64
 FIRST, BOTH, RECENT = "key 0 first", "both ways", "last first"
 NEAR_RATES = [0.0, 0.03, 0.05, 0.055, 0.06, 0.065, 0.07, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0]
 ARROW = dict(symbol="arrow", angleref="previous", size=[0, 13], opacity=1)
+LOOK = dict(height=440, bargap=0.1, barmode="overlay", showlegend=False, margin=dict(t=8))
 STEPS, REACHED = dict(shape="hvh"), "of the stick %{y:.3f} reaches key %{x}<extra></extra>"
 
 
@@ -46,12 +47,7 @@ def _allocation(rate, content, query, order):
         label("the query, in words", query, -0.1, "query" + 4 * "\u00a0", "blue", "middle left", yaxis="y2"),
     ]
     powers = dict(tickvals=[0, 1, 2, 3], ticktext=["0.001", "0.01", "0.1", "1"])
-    layout = dict(
-        height=430,
-        bargap=0.1,
-        barmode="overlay",
-        showlegend=False,
-        margin=dict(t=8),
+    layout = LOOK | dict(
         xaxis=axis(-3, KEYS + 0.5, "key j", anchor="y2"),
         yaxis=axis(0, 4.1, "weight", domain=[0.5, 1], **powers),
         yaxis2=axis(-0.2, 1.08, "stick left", domain=[0, 0.44], tickvals=[0, 0.5, 1]),
@@ -81,56 +77,60 @@ allocation = explorable(
 PAST = 32
 MATCHES = {"older": 7, "newer": 27}  # two keys that match the query, which stands on the last one
 MATCH = 2.0  # the logit of both
-RATES = [0.0, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3]
+RATES = [n / 100 for n in range(21)]
+LOW = -9  # the lowest logit that is drawn
 
 
 def _primacy(rate, rest, *, weigh=stickbreaking.weigh):
-    logits = torch.full((PAST,), float(rest), dtype=torch.float64)
-    logits[list(MATCHES.values())] = MATCH
-    logits -= rate * torch.arange(PAST - 1, -1, -1, dtype=torch.float64)
-    data, keys = [], torch.arange(PAST)
-    for order, name, up, color, at, asked in (
-        ("first", FIRST, 1, "blue", "right", "<b>stick left, key 0 first</b> ▸"),
-        ("recent", RECENT, -1, "green", "left", "◂ <b>stick left, last key first</b>"),
-    ):
+    keys = torch.arange(PAST, dtype=torch.float64)
+    paid, matches = rate * (PAST - 1 - keys), list(MATCHES.values())
+    logits, others = rest - paid, rest - paid
+    logits[matches] += MATCH - rest
+    low, middle = MATCH - paid[0].item(), PAST / 2 + 1
+    spots = [1, middle, PAST - 2.4], [low - 1.5, MATCH - paid[17].item() + 0.4 + 5 * rate, rest + 0.4]
+    words = [f"<b>λ {rate:g}</b>", "both matches", "all others"]
+    data = [
+        line("a match pays", keys, MATCH - paid, "orange", 2, yaxis="y2"),
+        line("the others pay", keys, others.where(others >= LOW, math.nan), "gray", 2, "dot", yaxis="y2"),
+        dots("matches", matches, logits[matches], "orange", 14, "star", yaxis="y2"),
+        held("tilt", 0, low, "orange", size=16, yaxis="y2"),
+        held("others' level", PAST - 1, rest, "gray", "square", size=14, yaxis="y2"),
+        label(
+            "logits in words", *spots, words, "ink", ["middle right", "top center", "top left"], halo=True, yaxis="y2"
+        ),
+    ]
+    asked = ("first", FIRST, f"<b>{FIRST} ▸</b>", 1, "blue"), ("recent", RECENT, f"<b>◂ {RECENT}</b>", -1, "green")
+    for order, name, way, up, color in asked:
         pieces, left = broken(logits, order, weigh)
         taken = pieces.cumsum(0) if order == "first" else pieces.flip(0).cumsum(0).flip(0)
-        wins = max(MATCHES, key=lambda which: pieces[MATCHES[which]])
+        wins = pieces[matches].argmax()
+        said = [f"{which} {pieces[at]:.2f}" for which, at in MATCHES.items()]
+        said[wins] = f"<b>{said[wins]}</b>"
+        row = [*matches, middle], [up * 1.22] * 3, [*said, way]
         data += [
             bars(name, keys, up * pieces, color, marker=dict(pattern=dict(shape="" if up > 0 else "/"))),
             line(f"stick that reaches the key, {name}", keys, up * (1 - taken + pieces), "purple", 2, line=STEPS),
-            label(f"{name} begins", -0.5 if up > 0 else PAST - 0.5, up * 1.45, asked, "purple", f"middle {at}"),
+            label(f"{name}, in words", *row, ["#c45500", "#c45500", "#a8468a"], "middle center"),
         ]
-        for which, j in MATCHES.items():
-            said = f"{which} {pieces[j]:.2f}"
-            said, star = (f"<b>{said}</b>", "star") if which == wins else (said, "star-open")
-            data += [
-                dots(f"{which} match, {name}", [j], [up * (pieces[j] + 0.07)], "orange", 13, star),
-                label(f"{which} in words, {name}", j, up * 1.16, said, "orange", "middle center"),
-            ]
-    halves = dict(tickvals=[-1, -0.5, 0, 0.5, 1], ticktext=["1", "0.5", "0", "0.5", "1"], showgrid=False)
-    layout = dict(
-        height=430,
-        bargap=0.1,
-        barmode="overlay",
-        showlegend=False,
-        margin=dict(t=8),
-        xaxis=axis(-1, PAST, "key j, the query's own is the last"),
-        yaxis=axis(-1.6, 1.6, "weight", **halves),
+    halves = dict(tickvals=[-1, 0, 1], ticktext=["1", "0", "1"], showgrid=False)
+    layout = LOOK | dict(
+        xaxis=axis(-1, PAST, "key j, the query's own is the last", zeroline=False),
+        yaxis=axis(-1.36, 1.36, "weight (stair: stick left)", domain=[0, 0.63], **halves),
+        yaxis2=axis(LOW, 4, "logit", domain=[0.67, 1], tickvals=[-8, -4, 0]),
     )
-    paid = {which: rate * (PAST - 1 - j) for which, j in MATCHES.items()}
-    return dict(data=data, layout=layout), paid | {"left": left}
+    return dict(data=data, layout=layout), {which: paid[at].item() for which, at in MATCHES.items()} | {"left": left}
 
 
 primacy = explorable(
     _primacy,
     title="Primacy against recency",
-    alt="Bars of weight over keys: upwards if key 0 is asked first, downwards if the last key is. Two stars are equal "
-    "matches, the larger one filled, and a stair is the stick that reaches each key. Drag the older match's star above "
-    "down, and lambda grows: the newer one takes over. Below, the newer match has most at any lambda. As the others' "
-    "logit grows, a crowd of them takes more than half of the stick before the older match.",
+    alt="Above, logits over keys: two stars are equal matches on a line, all others lie on a dotted one. Drag the "
+    "diamond at its left end down, and lambda tilts both; drag the others' square up or down. Below, bars of weight: "
+    "upwards if key 0 is asked first, downwards if the last key is, with a stair for the stick that reaches each key. "
+    "As lambda grows, the newer match takes over upwards; downwards it has most at any lambda. As the others rise, a "
+    "crowd of them takes more than half of the stick before the older match.",
     readout="older pays {older:.2f} · newer pays {newer:.2f} · left over {left:.3f}",
-    handles={f"older match, {FIRST}": "rate"},
+    handles={"tilt": "rate", "others' level": "rest"},
     rate=slider(RATES, label="λ", default=0.0, format=lambda rate: f"{rate:g}"),
-    rest=slider([-8, -6, -4, -2], label="others' logit", default=-4, format=signed),
+    rest=slider(range(-8, -1), label="others' logit", default=-4, format=signed),
 )

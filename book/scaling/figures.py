@@ -13,7 +13,7 @@ from posenc.rotate.rope import inv_freq
 
 DIM = 128  # the head size of most large models: 64 pairs
 PLAIN = "plain"
-FACTORS = [1, 2, 3, 4, 5, 6, 8, 12, 16]
+FACTORS = [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 10, 12, 14, 16]
 TRAINED = 4096
 
 
@@ -22,7 +22,6 @@ def _schemes(factor):
     r"""The frequencies [DIM/2] of each scheme: target length over trained length is `factor`."""
     return {
         PLAIN: inv_freq(DIM, dtype=torch.float64),
-        "base × 50": inv_freq(DIM, 500_000, dtype=torch.float64),
         "linear": scaling.linear(DIM, factor)[0],
         "NTK": scaling.ntk(DIM, factor)[0],
         "YaRN by lanes": scaling.yarn(DIM, factor, trained=TRAINED)[0],
@@ -39,22 +38,25 @@ def _angles(scheme, factor, target=4):
     kept, pairs, most = now / plain, torch.arange(DIM // 2), 1 / target
     first = int((plain * TRAINED >= 2 * math.pi).sum())  # the fastest pair that did not finish a turn in training
     new = pairs[(pairs >= first) & (kept > most * (1 + 1e-9))]  # rounding, where a scheme hits the edge exactly
-    end, shaded, hatched = DIM // 2 + 0.5, dict(fill="toself"), dict(fillpattern=dict(shape="/", size=9))
-    words, hover = ["shaded: neighbors blur", "new angles"], "pair %{x}: one token turns %{y:.0%} of what it did"
+    end, edge, by = DIM // 2 + 0.5, math.log2(target), (1 / kept).log2()  # the axis is in powers of two, downward
+    shaded, hatched = dict(fill="toself"), dict(fill="toself", fillpattern=dict(shape="/", size=9))
+    words, hover = ["shaded: neighbors blur", f"hatched: new at {target} L"], "pair %{x}: divided by %{customdata:.2f}"
+    sides = {0: "0", 20: "20<br>closed: full circle in training", 40: "40", 55: "<br>open: less"}
+    ticks = dict(tickvals=[*sides], ticktext=[*sides.values()], tickangle=0, showgrid=False)
     data = [
-        line("price", [0, *pairs[: first + 1], first], [1, *kept[: first + 1], 1], "green", 0, **shaded, opacity=0.25),
-        dots("new at the target length", new, kept[new], "orange", 9, hover=hover),
-        line("where angles are new", [first, end, end, first], [most, most, 1, 1], "orange", 0, **shaded, **hatched),
-        label("names", [0, end], [1.04] * 2, words, ["green", "orange"], ["top right", "top left"]),
-        line("angle of one token", pairs, kept, "green", 3, hover=hover),
-        held("the slowest pair", end - 1.5, kept[-1].item(), "green"),
+        line("price", [0, *pairs[: first + 1], first], [0, *by[: first + 1], 0], "green", 0, **shaded, opacity=0.25),
+        line("where angles are new", [first, end, end, first], [edge, edge, 0, 0], "orange", 0, **hatched),
+        dots("new at the target length", new, by[new], "orange", 9, hover=hover, customdata=1 / kept[new]),
+        label("names", [-0.8, end], [-0.15] * 2, words, ["green", "orange"], ["top right", "top left"]),
+        line("angle of one token", pairs, by, "green", 3, hover=hover, customdata=1 / kept),
+        held("the slowest pair", end - 1.5, by[-1].item(), "green"),
     ]
     layout = dict(
         height=400,
         showlegend=False,
         margin=dict(t=10),
-        xaxis=axis(-0.8, end, "pair of lanes i, fast to slow"),
-        yaxis=axis(0, 1.15, "turn kept by a token", tickvals=[0, 0.25, 0.5, 1], ticktext="0 25% 50% 100%".split()),
+        xaxis=axis(-0.8, end, "pair of lanes i, fast to slow", **ticks),
+        yaxis=axis(4.4, -0.7, "speed divided by", tickvals=[*range(5)], ticktext=[f"{2**n}" for n in range(5)]),
     )
     slowed = int((kept[:first] < 1 - 1e-9).sum())
     return dict(data=data, layout=layout), {"blind": len(new), "open": len(pairs) - first, "slowed": slowed}
@@ -63,10 +65,10 @@ def _angles(scheme, factor, target=4):
 angles = explorable(
     _angles,
     title="Slowed enough, and not too much",
-    alt="How much of its turn by one token each of 64 pairs keeps, on a text of 4 times the trained length. Pairs at "
-    "the right, the open ones, did not finish a turn in training: above a quarter, in the hatched field, they meet new "
-    "angles, and are beaded. What lies shaded over the line at the left is the price: closed pairs that are slowed, so "
-    "that neighbors look more alike. A diamond at the slowest pair is dragged up and down, and sets the factor s.",
+    alt="By how much each of 64 pairs is slowed, on a text of 4 times the trained length L, on a log axis, downward. "
+    "Closed pairs, at the left, came full circle in training, open ones did not: slowed by less than 4, in the hatched "
+    "field, they meet new angles, and are beaded. Shaded above the line, left, is the price: closed pairs are slowed, "
+    "so that neighbors look more alike. A diamond at the slowest pair is dragged down, and sets the factor s.",
     readout="new angles in {blind:d} of {open:d} open pairs · {slowed:d} closed pairs slowed",
     handles={"the slowest pair": "factor"},
     scheme=slider(NAMES, label="scheme", default="NTK", format=lambda name: name.replace(" by", "")),
@@ -74,7 +76,7 @@ angles = explorable(
 )
 
 
-KEYS = [TRAINED // 4 * 2**k for k in range(8)]
+KEYS = [TRAINED * 2**k for k in range(6)]
 DRAWS = 16  # seeded draws behind a mean
 
 
@@ -96,46 +98,44 @@ def _dilution(count, spread, strength):
 
 def _temperature(spread, strength):
     bare, warm = (torch.tensor([_dilution(n, spread, c) for n in KEYS]).exp() for c in (0.0, strength))
-    log_keys, trained = [math.log10(n) for n in KEYS], KEYS.index(TRAINED)
-    edges = [log_keys[0] - 0.7, log_keys[-1] + 0.1]  # the name of the level stands where no curve runs
+    lengths, last = ["L", *(f"{n // TRAINED} L" for n in KEYS[1:])], len(KEYS) - 1
+    level_off = [[0, *range(last + 1), last], [0, *(warm / bare[0]).log2().tolist(), 0]]
+    sides = ["flatter than in training", "sharper than in training"]
 
     def curve(name, values, color, dash, symbol):
-        hover = "%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended"
-        marker = dict(color=color, symbol=symbol, size=[7] * (len(KEYS) - 1) + [15], opacity=1)
+        marker = dict(color=color, symbol=symbol, size=[7] * last + [15], opacity=1)
+        look = dict(hover="%{customdata[0]:,} keys: %{customdata[1]:,.0f} attended", marker=marker)
         pairs = [[n, v] for n, v in zip(KEYS, values.tolist())]
-        return path(name, log_keys, values.log10(), color, 2.5, dash, hover=hover, marker=marker, customdata=pairs)
+        return path(name, list(range(last + 1)), (values / bare[0]).log2(), color, 2.5, dash, **look, customdata=pairs)
 
     data = [
-        line("all of them", log_keys, log_keys, "gray", 1.5, "dot", showlegend=False),
-        level("as many as in training", bare[trained].log10(), edges[0], edges[1], "ink", 1.5),
-        upright("trained length", log_keys[trained], 0.4, 5.4, "gray", 1.5, "dashdot"),
-        curve("logits as they are", bare, COLORS["orange"], "dash", "diamond"),
-        curve("logits times (c ln s + 1)²", warm, COLORS["blue"], "solid", "circle"),
-        label("all keys", log_keys[6], log_keys[6] + 0.1, "all keys equal", "gray", "top left", halo=True),
-        label("level", edges[0] + 0.02, bare[trained].log10() + 0.02, "as in<br>training", "ink", "top right"),
-        label("trained", log_keys[trained] + 0.03, 0.7, "trained length L", "gray", "middle right"),
+        line("off the level", *level_off, "blue", 0, fill="toself", opacity=0.15, showlegend=False),
+        level("as many as in training", 0, -0.15, last + 0.2, "ink", 1.5),
+        curve("as they are", bare, COLORS["orange"], "dash", "diamond"),
+        curve("sharpened by c", warm, COLORS["blue"], "solid", "circle"),
+        label("sides", [0.08] * 2, [4.6, -4.6], sides, "ink", "middle right", halo=True),
     ]
+    ticks = dict(tickvals=list(range(last + 1)), ticktext=lengths, zeroline=False)
     layout = dict(
         height=440,
-        xaxis=axis(*edges, "keys n", tickvals=log_keys[::2], ticktext=[thousands(n) for n in KEYS[::2]]),
-        yaxis=axis(0.4, 5.4, "keys attended to", tickvals=[*range(1, 6)], ticktext="10 100 1k 10k 100k".split()),
+        xaxis=axis(-0.15, last + 0.2, f"keys n, trained with L = {thousands(TRAINED)}", **ticks),
+        yaxis=axis(
+            -5.7, 5.7, "keys attended to", tickvals=[-4, -2, 0, 2, 4], ticktext="÷ 16|÷ 4|× 1|× 4|× 16".split("|")
+        ),
     )
-    return dict(data=data, layout=layout), {
-        "before": thousands(bare[trained].item()),
-        "bare": thousands(bare[-1].item()),
-        "warm": thousands(warm[-1].item()),
-    }
+    said = zip(("before", "bare", "warm"), (bare[0], bare[-1], warm[-1]))
+    return dict(data=data, layout=layout), {name: thousands(keys.item()) for name, keys in said}
 
 
 temperature = explorable(
     _temperature,
     title="More keys, flatter attention, and a temperature against it",
-    alt="The number of keys that a query attends to, the exponential of the entropy, against the number of keys, both "
-    "on log axes, for random logits. With the logits as they are the dashed line rises in parallel to the dotted one "
-    "of equal weights. With the logits multiplied it rises less beyond the trained length, stays on the level line of "
-    "training, or falls: its last point is dragged up and down, and sets c.",
-    readout=f"{{before}} in training · {{bare}} at {KEYS[-1] // TRAINED} × L · {{warm}} with c",
-    handles={"logits times (c ln s + 1)²": "strength"},
+    alt="By what factor more keys are attended to than at the trained length (the exponential of the entropy), against "
+    "the factor of keys, both on log axes, for random logits. With the logits as they are the dashed line rises with "
+    "the keys. Multiplied by (c ln s + 1)² the solid one rises less, stays on the level line of training, or falls, "
+    "and attention is sharper than it was: its last point is dragged up and down, and sets c.",
+    readout=f"{{before}} attended to at L · {{bare}} at {KEYS[-1] // TRAINED} L · {{warm}} with c",
+    handles={"sharpened by c": "strength"},
     spread=slider([0.5, 1.0, 1.5, 2.0, 3.0], label="spread of the logits", default=1.5),
     strength=slider([k / 100 for k in range(21)], label="c, in YaRN 0.1", default=0.1, format=lambda c: f"{c:.2f}"),
 )

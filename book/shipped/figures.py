@@ -9,49 +9,49 @@ from posenc.lab.explore.parts import axis, bars, label, upright
 
 MODELS = "GPT-NeoX-20B|Mistral 7B|Llama 3.1 8B|Gemma 3 4B|Llama 4 Scout|SmolLM3|gpt-oss|Gemma 4"
 MODELS = MODELS.split("|")  # as they came out
-LENGTHS = [2**n for n in range(10, 21)]
+LENGTHS = [m * 2**n for n in range(9, 19) for m in (2, 3)] + [2**20]
 #: [(model, place)]: of each model the kinds of its layers, by their place in `Reading.at`
 KINDS = [(model, place) for model in MODELS for place in range(len(readings()[model].at(1)))]
 
 
 def words(layer, extent):
-    r"""What is said of a layer at the end of its bar."""
-    if extent.unseen:
-        return f"{extent.unseen} pairs unseen"
-    if layer.rope is None:
-        return "no position"
-    return "window" if layer.window else "blocks" if layer.chunk else "" if extent.slow else "no slow pair"
+    r"""What is said of a layer at the end of its row."""
+    if extent.unseen or layer.rope is None:
+        return f"{extent.unseen} pairs new" if extent.unseen else "no position"
+    return "window" if layer.window else "blocks" if layer.chunk else "all seen" if extent.slow else "no slow pair"
 
 
 def _depth(length):
-    rows = []
+    rows, height = [], 0.0
     for model, place in KINDS:
         at = readings()[model].at
         extent, had = at(length)[place], at(length)[place].distance + 1
         if extent.unseen:  # the longest text that brings no new angle
             had = bisect.bisect(range(length + 1), 0, 1, key=lambda n: at(n)[place].unseen) - 1
         layer, other = readings()[model][extent.layers[0]], extent.layers[1] - extent.layers[0]
-        name = f"1 layer in {other}" if place else model
-        color, ink = "gray" if layer.rope is None else "blue", "red" if extent.unseen else "ink"
-        rows.append((name, color, had, extent.distance + 1, f"\u00a0{words(layer, extent)}", ink))
-    names, colors, seen, sees, said, inks = map(list, zip(*rows))
-    y, look = list(range(len(rows))), dict(orientation="h", width=0.7)
-    new = [far - had or math.nan for far, had in zip(sees, seen)]
+        parts = [math.nan, had] if layer.rope is None else [had, math.nan]  # a layer without angles, or with them
+        new, ink = extent.distance + 1 - had or math.nan, "red" if extent.unseen else "ink"
+        name, height = f"1 layer in {other}" if place else model, height + (0.85 if place else 1.35)
+        rows.append((height, name, *parts, new, f"\u00a0\u00a0{words(layer, extent)}", ink))
+    y, names, seen, still, new, said, inks = map(list, zip(*rows))
+    look, key = dict(orientation="h", width=0.7), ["■ angles seen", "▨ new", "\u00a0▒ none"]
     data = [
-        bars("seen in training", seen, y, colors, **look),
+        bars("seen in training", seen, y, "blue", **look),
         bars("new angles", new, y, "red", base=seen, marker=dict(pattern=dict(shape="x", size=5)), **look),
-        upright("this text", length, -0.9, len(y) - 0.4, "ink"),
-        label("its length", length, -1.5, f"this text: {length:,}", "ink", cliponaxis=False),
-        label("what follows", sees, y, said, inks, "middle right", 12, halo=True, cliponaxis=False),
+        bars("no angles", still, y, "gray", marker=dict(pattern=dict(shape=".", size=5)), **look),
+        upright("this text", length, 0.4, height + 0.6, "ink"),
+        label("its length", length, -0.2, f"this text: {length:,}", "ink", cliponaxis=False),
+        label("key", [67, 2**15.3, 2**20], [-1.7] * 3, key, ["blue", "red", "gray"], "middle right", cliponaxis=False),
+        label("what follows", [2**20] * len(y), y, said, inks, "middle right", 12, cliponaxis=False),
     ]
-    ticks = dict(tickvals=[128, 2**11, 2**15, 2**20], ticktext=["128", "2,048", "32,768", "2²⁰"], tickangle=0)
+    ticks = dict(tickvals=[128, 2**13, 2**20], ticktext=["128", "8,192", "2²⁰"], tickangle=0)
     layout = dict(
         height=460,
         showlegend=False,
         barmode="overlay",
-        margin=dict(t=34, r=100),
+        margin=dict(t=10, r=84),
         xaxis=axis(math.log10(64), math.log10(2**20.1), "how far back the layer sees, tokens", type="log", **ticks),
-        yaxis=axis(len(y) - 0.4, -2.5, tickvals=y, ticktext=names, ticks="", showgrid=False),
+        yaxis=axis(height + 0.7, -2.2, tickvals=y, ticktext=names, ticks="", showgrid=False),
     )
     return dict(data=data, layout=layout)
 
@@ -59,11 +59,10 @@ def _depth(length):
 depth = explorable(
     _depth,
     title="A text grows",
-    alt="A row for each kind of layer of eight models, a bar as long as the layer sees. An upright line, the length of "
-    "the text, can be dragged, and the bars of layers that see everything grow with it. What training had is blue, or "
-    "gray without a position; past it a bar is red and crossed, and says how many pairs stand at angles that training "
-    "never had. Bars of a window or of blocks stop. Those of layers without a position grow, and so do those of "
-    "Gemma 3 and Gemma 4 that see everything, and none of them is ever red.",
+    alt="Bars for the kinds of layers of eight models, as long as the layer sees. An upright line, the length of the "
+    "text, is dragged, and bars of layers that see everything grow with it. What training had is blue; past it a bar "
+    "is red and crossed, and says how many pairs stand at new angles. Bars of a window or of blocks stop. Dotted ones "
+    "of layers without a position grow, as do those of Gemma 3 and 4 that see everything, and none is ever red.",
     handles={"this text": "length"},
     length=slider(LENGTHS, label="text, tokens", default=2**15, format=lambda n: f"{n:,}"),
 )

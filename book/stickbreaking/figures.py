@@ -6,9 +6,10 @@ import torch
 
 from posenc import stickbreaking
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import axis, bars, label, path, pin, signed
+from posenc.lab.explore.parts import axis, bars, held, label, signed
 
-COUNTS = (0, 1, 4, 16, 64, 256, 1024, 4096)
+COUNTS = (0, *(2**n for n in range(13)))
+HALF = 2  # steps that the match takes on either side in the row of keys
 PARTS = {  # of the weight: who has it
     "nearer keys": dict(color=COLORS["gray"], pattern=dict(shape="x", fillmode="replace")),
     "the match": dict(color=COLORS["green"], pattern=dict(shape="")),
@@ -34,59 +35,49 @@ def _shares(match, rest, between, weigh):
 
 
 def _dilution(far, match, rest, between, *, weigh=stickbreaking.weigh):
-    soft, stick = _shares(match, rest, between, weigh)
-    n = COUNTS.index(far)
-    places = list(range(len(COUNTS)))  # an evenly spaced axis that can hold 0
-
-    def curve(name, y, color, dash, symbol):
-        hover = f"%{{customdata:,}} keys farther away: weight of the match %{{y:.3f}}, {name}<extra></extra>"
-        marker = dict(symbol=symbol, size=8)
-        return path(name, places, y, color, 2.5, dash, hover=hover, marker=marker, customdata=COUNTS, showlegend=False)
-
-    both = torch.stack((soft[:, n], stick[:, n]), -1)  # [parts, 2]
-    starts = both.cumsum(0) - both
-    data, aside = [], dict(panel=2, orientation="h", width=0.7, showlegend=True)
-    for (part, look), share, start in zip(PARTS.items(), both, starts):
-        more = dict(aside, base=start, customdata=share, marker=look | dict(line=dict(color=COLORS["ink"], width=1)))
-        data.append(bars(part, share, [0, 1], hover=f"{part}: %{{customdata:.3f}}", **more))
-    ends = [float(stick[1, -1]), float(soft[1, -1])]
-    low = max(min(ends), 0.04)
-    high = max(max(ends), low + 0.16)
-    heights = [high, low] if ends[0] >= ends[1] else [low, high]  # of the names: on the plot, and apart
-    data += [
-        curve("stick-breaking", stick[1], "blue", "solid", "circle"),
-        curve("softmax", soft[1], "purple", "dash", "diamond"),
-        label("names", [places[-1] + 0.2] * 2, heights, ["stick", "softmax"], ["blue", "purple"], "middle right"),
-        pin("here", n, -0.04, 1.13),
+    soft, stick = (shares[:, COUNTS.index(far)] for shares in _shares(match, rest, between, weigh))
+    nearer, farther = COUNTS.index(between), COUNTS.index(far)  # steps, evenly spaced, on either side of the match
+    lying, edge = dict(orientation="h", width=0.7), dict(line=dict(color=COLORS["ink"], width=1))
+    data = [
+        bars(f"{part} in the row", [size], [0], marker=look | edge, base=start, **lying)
+        for (part, look), start, size in zip(PARTS.items(), (-HALF, -HALF, HALF), (-nearer, 2 * HALF, farther))
     ]
-    bare = dict(showgrid=False, zeroline=False)
-    # few enough to lie flat and whole on a narrow screen
-    few = dict(tickmode="array", tickvals=[0, *places[1::2]], tickangle=0)
-    few |= dict(ticktext=[f"{count:,}" for count in (COUNTS[0], *COUNTS[1::2])])
-    layout = dict(
-        height=440,
-        barmode="overlay",
-        meta=dict(phone=dict(xaxis=dict(range=[-0.3, len(COUNTS) + 1.1]))),
-        xaxis=axis(-0.3, len(COUNTS) + 0.1, "keys farther away than the match", **few),
-        yaxis=axis(-0.04, 1.16, "weight of the match", domain=[0, 0.62], tickvals=[0, 0.5, 1]),
-        xaxis2=axis(0, 1, anchor="y2", showticklabels=False, **bare),
-        yaxis2=axis(-0.5, 1.5, domain=[0.74, 1], anchor="x2", tickvals=[0, 1], ticktext=["softmax", "stick"], **bare),
+    for row, (way, shares) in enumerate(dict(softmax=soft, stick=stick).items()):
+        for (part, look), share in zip(PARTS.items(), shares):
+            more = dict(panel=2, marker=look | edge, hover=f"{way}, {part}: %{{x:.3f}}", **lying)
+            data.append(bars(f"{part}, {way}", [share], [1 - row], **more))
+    words, look = [f"{between} nearer", "match", f"{far:,} farther"], dict(color=["ink", "green", "orange"])
+    look |= dict(place=["middle left", "middle center", "middle right"], cliponaxis=False)
+    data += [
+        label("how many", [-HALF - 0.8, 0, HALF + 0.8], [0.75] * 3, words, **look),
+        label("name of the rest", 1, -0.62, "▒ left over", "gray", "middle left", panel=2),
+        held("nearer end", -HALF - nearer, 0),
+        held("farther end", HALF + farther, 0),
+    ]
+    bare, steps = dict(showgrid=False, zeroline=False), [0, *range(3, len(COUNTS), 4)]
+    ticks = {side * (HALF + n): f"{COUNTS[n]:,}" for side in (-1, 1) for n in steps if side > 0 or n <= 7}
+    marks = dict(tickvals=[*ticks], ticktext=[*ticks.values()], **bare)
+    layout = dict(height=400, barmode="stack", showlegend=False)
+    layout |= dict(
+        xaxis=axis(-HALF - 8, HALF + 14, "keys, asked from left to right", **marks),
+        yaxis=axis(-0.5, 1.1, domain=[0.68, 1], showticklabels=False, **bare),
+        xaxis2=axis(0, 1.003, "who has the weight", anchor="y2", tickvals=[0, 0.5, 1], **bare),
+        yaxis2=axis(-0.9, 1.5, domain=[0, 0.46], anchor="x2", tickvals=[1, 0], ticktext=["softmax", "stick"], **bare),
     )
-    words = {"stick": float(stick[1, n]), "soft": float(soft[1, n]), "left": float(stick[3, n])}
-    return dict(data=data, layout=layout), words
+    return dict(data=data, layout=layout), {"stick": stick[1].item(), "soft": soft[1].item(), "left": stick[3].item()}
 
 
 dilution = explorable(
     _dilution,
-    title="More keys behind the match",
-    alt="Above, two bars, who has the weight under softmax and who under stick-breaking: nearer keys, the match, "
-    "farther keys, and what is left over of the stick. Below, the weight of the match against the number of keys "
-    "farther away. The softmax curve falls as keys are added; the stick-breaking curve is flat, and in its bar "
-    "farther keys take only from what was left over. An upright line is dragged to a number of keys.",
+    title="More keys, nearer and farther than the match",
+    alt="At the top the keys in a row, in the order of asking: nearer keys, crossed; the match, solid; farther keys, "
+    "hatched. Both ends of the row can be dragged. Below, two bars with the same patterns, who has the weight under "
+    "softmax and who under stick-breaking. Farther keys make the match's part of the softmax smaller; in the "
+    "stick's bar they take only from what was left over, dotted. Nearer keys make the match's part of both smaller.",
     readout="stick {stick:.3f} · softmax {soft:.3f} · left over {left:.3f}",
-    handles={"here": "far"},
+    handles={"nearer end": "between", "farther end": "far"},
     far=slider(COUNTS, label="keys farther away", default=256, format=lambda v: f"{v:,}", play=True),
-    match=slider([0, 1, 2, 4, 6], label="logit of the match", default=2, format=signed),
-    rest=slider([-8, -6, -4, -2, 0], label="logit of all other keys", default=-4, format=signed),
-    between=slider([0, 1, 4, 16, 64], label="keys nearer than the match", default=1),
+    match=slider([0, 2, 4, 6], label="logit of the match", default=2, format=signed),
+    rest=slider([-8, -4, -2, 0], label="logit of the others", default=-4, format=signed),
+    between=slider(COUNTS[:8], label="keys nearer than the match", default=1),
 )

@@ -113,8 +113,9 @@ def test_far_keys_take_from_the_softmax_s_match_and_from_the_stick_s_rest(betwee
     shares = {}
     for far in (0, 4096):
         lines = figures.dilution.evaluate(dict(far=far, match=2, rest=-4, between=between))
-        parts = torch.stack([torch.as_tensor(lines[part]["x"]) for part in figures.PARTS])  # [part, softmax and stick]
-        torch.testing.assert_close(parts.sum(0), torch.ones(2, dtype=torch.float64))
+        ways = ("softmax", "stick")
+        parts = torch.tensor([[lines[f"{part}, {way}"]["x"].item() for way in ways] for part in figures.PARTS])
+        torch.testing.assert_close(parts.sum(0), torch.ones(2))
         assert [lines["readout"]["soft"], lines["readout"]["stick"]] == pytest.approx(parts[1].tolist())
         shares[far] = parts
     few, many = shares.values()
