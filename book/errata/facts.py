@@ -72,7 +72,7 @@ def rises(method: str, kind="whole"):
 
 def lane_rises() -> dict:
     """{lanes stopped: mean rise of the loss} of RoPE, with some of its pairs stopped beyond training."""
-    stopped = {kind: torch.tensor(loss) for kind, loss in load_results("rope_lanes")["stopped"].items()}
+    stopped = {kind: torch.tensor(loss) for kind, loss in load_results("rope_surgery")["targets"].items()}
     return {kind: (loss[:, -1] - loss[:, 0]).mean() for kind, loss in stopped.items()}
 
 

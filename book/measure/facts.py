@@ -286,7 +286,7 @@ def read_by(name: str) -> str:
     return ", ".join(f"[{chapter}](../{chapter}/index.md)" for chapter in chapters)
 
 
-INHERITED = ("additions", "practice", "rope_lanes", "rope_surgery", "scaling")  # files with rates of the study
+INHERITED = ("additions", "practice", "rope_surgery", "scaling")  # files with rates of the study
 UNTRAINED = ("counting_rule", "cpu_speed", "training_speed")  # files of speeds, and of a rule that counts
 SEVERAL = ("practice", "rope_closely", "rope_surgery")  # files whose parts count different targets
 

@@ -4,6 +4,7 @@ import math
 from functools import cache
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 
 import posenc
@@ -16,7 +17,7 @@ from posenc.chapters.rope.exercises import (
     turns_backwards,
 )
 from posenc.lab.experiments import ONE_A_PLACE, load_results, verdict
-from posenc.lab.write import finish, say_all, vector
+from posenc.lab.write import finish, interval, say_all, vector
 
 HEADS = load_results("rope_closely")
 #: The head that the chapter draws, of layer 1.
@@ -29,7 +30,7 @@ SLOW = 2 * math.pi / SPEEDS > L
 LASTS = [torch.where(stop, L - 1.0, math.inf) for stop in (SLOW & ~SLOW, SLOW, ~SLOW)]
 #: The four codes of *Break it*, which a reader judges, in the order of their letters.
 CODES = {"A": reads_pairs_writes_halves, "B": pairs_of_one_angles_of_other, "C": turns_backwards, "D": masks_lanes}
-LANES, STUDY = load_results("rope_lanes"), load_results("train_short_test_long", ONE_A_PLACE)
+LANES, STUDY = load_results("rope_surgery"), load_results("train_short_test_long", ONE_A_PLACE)
 #: The rows of the table of losses, and which pairs are stopped in each.
 LOSS_ROWS = {"all move": "none", "slow stopped": "slow", "fast stopped": "fast", "all stopped": "all", "cut": "cut"}
 
@@ -235,23 +236,24 @@ def unseen_numbers():
 
 def losses(kind):
     r"""Losses with the pairs of this kind stopped: [seeds, lengths]."""
-    return torch.tensor(LANES["stopped"][kind])
-
-
-def rises():
-    r"""By how much the mean loss, in three digits, rises with the context: {which pairs are stopped: nats}."""
-    ends = {kind: losses(kind).mean(0)[[0, -1]].tolist() for kind in LOSS_ROWS.values()}
-    return {kind: round(last, 3) - round(first, 3) for kind, (first, last) in ends.items()}
+    return torch.tensor(LANES["targets"][kind])
 
 
 def loss_table():
-    r"""The losses at the training length and at the longest, printed."""
+    r"""The losses at the training length and at the longest, and the rise with its interval, printed."""
     first, last = LANES["lengths"][0], LANES["lengths"][-1]
-    lines = [f"loss, context {first:5d} {last:6d}            rise"]
+    lines = [f"loss, context {first:5d} {last:6d}  rise, with its 95% interval"]
     for words, kind in LOSS_ROWS.items():
-        start, end = losses(kind)[:, 0], losses(kind)[:, -1]
-        lines.append(f"{words:13s} {start.mean():5.3f}  {end.mean():5.3f} ± {end.std():.3f}  {rises()[kind]:5.3f}")
+        start, *_, end = losses(kind).T
+        in_blocks = np.subtract(*np.reshape(LANES["in_blocks"][kind], (2, -1))[::-1])
+        rise = interval(np.append(end - start, in_blocks), 3, len(start))
+        lines.append(f"{words:13s} {start.mean():5.3f}  {end.mean():5.3f}  {rise}")
     return "\n".join(lines)
+
+
+def rises():
+    r"""By how much the mean loss rises with the context: {which pairs are stopped: nats}."""
+    return {kind: (losses(kind)[:, -1] - losses(kind)[:, 0]).mean().item() for kind in LOSS_ROWS.values()}
 
 
 def lane_numbers():

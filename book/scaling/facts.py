@@ -36,7 +36,7 @@ SCHEMES = {
 }
 NAMES = {scheme: name for scheme, (name, *_) in SCHEMES.items()}
 LOOKS = {scheme: look for scheme, (_, *look) in SCHEMES.items() if look}
-TOLERANCE = TEXT["tolerance"]
+TOLERANCE, SEEDS = TEXT["tolerance"], len(STUDY["seeds"])
 #: Schemes that decide pair by pair and keep the neighbors.
 BY_PARTS = ("yarn", "llama3", "longrope")
 #: The rows of the verdict of the first reading.
@@ -65,6 +65,12 @@ def numbers():
 def text(scheme, when="before", key="whole"):
     r"""A scheme's losses on text: [seed, length], [seed] for "price"."""
     return np.array(STUDY["schemes"][scheme]["text"][when][key])
+
+
+def ends(scheme, when="before"):
+    r"""Losses at L and at the longest, [seed and block, 2]: of the seeds, then over these of each block of windows."""
+    blocks = np.reshape(STUDY["schemes"][scheme]["in_blocks"], (2, 2, -1))[WHEN.index(when)]
+    return np.concatenate((text(scheme, when)[:, [0, -1]], blocks.T))
 
 
 def rise(scheme, when="before"):
@@ -326,13 +332,13 @@ def loss_figure():
     return figure
 
 
-def exceeds(values, than=0.0, by=0.0, seeds=None):
-    r"""Verdict on "values exceed `than` by more than `by`", seed by seed; seeds: how many, where blocks follow them."""
+def exceeds(values, than=0.0, by=0.0, seeds=SEEDS):
+    r"""Verdict on "values exceed `than` by more than `by`", each a number a seed, so many of them, and one a block."""
     return judge((np.asarray(values) - than).tolist(), by, "rises", seeds)
 
 
-def near(one, other, seeds=None):
-    r"""Verdict on "the two are within the tolerance of each other", seed by seed."""
+def near(one, other, seeds=SEEDS):
+    r"""Verdict on "the two are within the tolerance of each other", as in `exceeds`."""
     return worst_verdict(judge((one - other).tolist(), TOLERANCE, claim, seeds) for claim in ("holds", "stays"))
 
 
@@ -344,12 +350,11 @@ def worst_verdict(verdicts):
 
 def verdicts():
     r"""Of each scheme's frozen prediction, its claims and what became of them: {scheme: [(claim, verdict)]}."""
-    up = {scheme: rise(scheme) for scheme in NAMES}
-    after = {scheme: text(scheme, "after")[:, -1] for scheme in NAMES}
-    at_first = {scheme: text(scheme)[:, 0] for scheme in NAMES}
-    trained = at_first["plain"]
+    up = {scheme: risen(ends(scheme)) for scheme in NAMES}
+    first, after = ends("base"), {scheme: ends(scheme, "after") for scheme in NAMES}
+    trained = ends("plain")[:, 0]
     static = np.abs(text("dynamic_ntk") - text("ntk")).max() < 1e-5  # at each length it is NTK made for that length
-    best = min((a for a in NAMES if a != "longrope"), key=lambda a: up[a].mean())
+    best = min((a for a in NAMES if a != "longrope"), key=lambda a: up[a][:SEEDS].mean())
 
     def smallest(scheme, *but):  # of all others
         return worst_verdict(exceeds(up[a], up[scheme]) for a in NAMES if a not in but)
@@ -357,22 +362,22 @@ def verdicts():
     return {
         "plain": [
             ("rises most", worst_verdict(exceeds(up["plain"], up[a]) for a in NAMES if a != "plain")),
-            ("after, most of the rise goes", exceeds(up["plain"] / 2, after["plain"] - trained)),
+            ("after, most of the rise goes", exceeds(up["plain"] / 2, after["plain"][:, 1] - trained)),
         ],
         "linear": [
             ("rises", exceeds(up["linear"], by=TOLERANCE)),
             ("less than plain", exceeds(up["plain"], up["linear"])),
-            ("after, near the trained loss", near(after["linear"], trained)),
+            ("after, near the trained loss", near(after["linear"][:, 1], trained)),
         ],
         "ntk": [("smallest rise but for YaRN's", smallest("ntk", "ntk", "dynamic_ntk", "yarn", "yarn_rotations"))],
         "dynamic_ntk": [("the same as NTK", "came true" if static else "failed")],
         "yarn": [("smallest rise of those without a search", smallest("yarn", "longrope", "yarn"))],
         "yarn_rotations": [("close to the other ramp", near(up["yarn_rotations"], up["yarn"]))],
         "llama3": [("a rise like NTK's", near(up["llama3"], up["ntk"]))],
-        "longrope": [("at least as good as the best other", judge((up["longrope"] - up[best]).tolist(), 0.0, "holds"))],
+        "longrope": [("no worse than the best other", judge(list(up["longrope"] - up[best]), 0.0, "holds", SEEDS))],
         "base": [
-            ("rises at L already", exceeds(at_first["base"], trained, TOLERANCE)),
-            ("after, repaired", near(text("base", "after")[:, 0], text("plain", "after")[:, 0])),
+            ("rises at L already", exceeds(first[:, 0], trained, TOLERANCE)),
+            ("after, repaired", near(after["base"][:, 0], after["plain"][:, 0])),
         ],
     }
 

@@ -377,7 +377,7 @@ def test_results_are_read_by_name_and_method():
     for error, words, given in (
         (ValueError, "'alibis' .*'alibi'", ("flipflop", ["alibis"])),
         (ValueError, "methods='rope' is not known", ("audit", ["rope"])),
-        (FileNotFoundError, "Did you mean 'rope_lanes'", ("rope_lane",)),
+        (FileNotFoundError, "Did you mean 'rope_surgery'", ("rope_surgry",)),
         (FileNotFoundError, "is no frozen result", ("../results/flipflop",)),
     ):
         with pytest.raises(error, match=words):
