@@ -197,8 +197,10 @@ def arms_figure():
 
 
 def change(row):
-    r"""The change from RoPE that a row of the predictions is about: one number a seed."""
-    return (ARMS[row["arm"]] - ARMS["rope"])[:, 0 if row["at"] == "short" else -1].tolist()
+    r"""The change from RoPE that a row of the predictions is about: one number a seed, then one a block of windows."""
+    at = 0 if row["at"] == "short" else -1
+    ours, plain = (torch.tensor(R["in_blocks"][arm]).reshape(2, -1)[at] for arm in (row["arm"], "rope"))
+    return [*(ARMS[row["arm"]] - ARMS["rope"])[:, at].tolist(), *(ours - plain).tolist()]
 
 
 def verdict_table():
@@ -206,9 +208,9 @@ def verdict_table():
     places = {"short": R["lengths"][0], "long": R["lengths"][-1]}
     rows = []
     for row in R["predictions"]:
-        outcome = judge(change(row), R["tolerance"], row["claim"])
+        outcome = judge(change(row), R["tolerance"], row["claim"], len(R["seeds"]))
         name, claim = R["arms"][row["arm"]], CLAIMS[row["claim"]]
-        rows.append([name, places[row["at"]], claim, row["why"], pm(change(row)), outcome])
+        rows.append([name, places[row["at"]], claim, row["why"], pm(change(row)[: len(R["seeds"])]), outcome])
     return table(["what turns", "context", "predicted", "why", "change from RoPE", "verdict"], rows)
 
 
