@@ -24,7 +24,8 @@ import jupytext
 import nbformat
 from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ClearMarkScheme, ClearOutput, ClearSolutions
 
-from posenc.lab import check, exam
+from posenc.lab import check
+from posenc.lab.check import bank
 
 ROOT = Path(__file__).resolve().parents[2]
 PRIVATE = ("lab.py", "solutions.md", "exam.md")  # of a chapter, what a teacher may keep out of a public fork
@@ -154,22 +155,22 @@ def with_graded(lab, cells):
 def with_numbers(source):
     """Two cells, where the exam.md beside a lab has a question for it: one that asks it, with numbers of the student's
     own and without the code of its key, and one for the answer."""
-    bank = source.with_name("exam.md")
-    if not bank.exists() or not (asked := exam.of_lab(source.parent.name, source.parent.parent)):
+    questions = source.with_name("exam.md")
+    if not questions.exists() or not (asked := bank.of_lab(source.parent.name, source.parent.parent)):
         return []
-    block = re.search(rf"(?ms)^## {re.escape(asked.title)}\n.*?(?=\n- Key: )", bank.read_text("utf-8"))[0]
+    block = re.search(rf"(?ms)^## {re.escape(asked.title)}\n.*?(?=\n- Key: )", questions.read_text("utf-8"))[0]
     head, _, body = block.partition("\n\n")
     text = head.partition("\n- Let: ")[0] + f"\n\n{body}"
-    exam.ask(asked.chapter, text)  # an error where the text itself needs that code
+    bank.ask(asked.chapter, text)  # an error where the text itself needs that code
     code = f'''# @title On paper, too: a question with your numbers. Run this cell.
-from posenc.lab.exam import ask
+from posenc.lab.check import ask
 
 ask(
     "{asked.chapter}",
     r"""{text}""",
 )'''
     about = dict(grade=True, solution=True, grade_id="numbers", points=asked.points)
-    answer = graded_cell(exam.fill(asked, 0).key, nbformat.v4.new_markdown_cell, **about)
+    answer = graded_cell(bank.fill(asked, 0).key, nbformat.v4.new_markdown_cell, **about)
     folded = {"cellView": "form", "jupyter": {"source_hidden": True}}
     return [nbformat.v4.new_code_cell(code, metadata=folded), answer]
 

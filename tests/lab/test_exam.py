@@ -9,6 +9,7 @@ import pytest
 from lab_runs import ROOT, private
 
 from posenc.lab import exam
+from posenc.lab.check import bank
 from posenc.lab.check.exercise import student_seed
 
 private("rope/exam.md")
@@ -23,9 +24,9 @@ FAULTS += [("(1 p).", ".", "must mark 2"), ("m / 2", "m / 0", "ZeroDivisionError
 FAULTS += [("2 * m", "m / 2:.1f", "differ")]
 
 
-@pytest.mark.parametrize("chapter", exam.chapters())
+@pytest.mark.parametrize("chapter", bank.chapters())
 def test_the_numbers_of_a_chapters_questions(chapter):
-    draws = [[exam.fill(asked, seed) for seed in range(10)] for asked in exam.read(chapter)]
+    draws = [[bank.fill(asked, seed) for seed in range(10)] for asked in bank.read(chapter)]
     kinds = [asked[0].kind for asked in draws]
     assert kinds == (["paper"] if chapter in ("kernels", "pretrained") else ["paper"] * 6 + ["oral"] * 3)
     assert [asked[0].title for asked in draws if asked[0].draws and len({str(a.answers) for a in asked}) == 1] == []
@@ -33,25 +34,25 @@ def test_the_numbers_of_a_chapters_questions(chapter):
     assert page.count("<h2>") == len(draws) and not re.search(r"\{\{|\}\}|\$", page)
 
 
-@pytest.mark.parametrize("chapter", exam.chapters())
+@pytest.mark.parametrize("chapter", bank.chapters())
 def test_a_labs_question_has_the_numbers_of_its_key(chapter, monkeypatch):
-    asked = exam.of_lab(chapter)
+    asked = bank.of_lab(chapter)
     for values in itertools.product(*asked.draws.values()):  # no draw is taken back here
-        filled = exam.with_numbers(asked, dict(zip(asked.draws, values)))
+        filled = bank.with_numbers(asked, dict(zip(asked.draws, values)))
         wrong = {note.partition(": ")[0].strip("$") for note in filled.notes}
         assert len(wrong) == len(filled.notes) and not wrong & {*filled.answers, " and ".join(filled.answers)}, values
     monkeypatch.setenv("POSENC_SEED", "s4711")
     (cell,) = (
         cell for cell in nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", 4).cells if "import ask" in cell.source
     )
-    shown = eval(ast.unparse(ast.parse(cell.source).body[-1]), {"ask": exam.ask})
-    assert shown.data == exam.told(exam.fill(asked, student_seed("s4711"))) and asked.text not in shown.data
+    shown = eval(ast.unparse(ast.parse(cell.source).body[-1]), {"ask": bank.ask})
+    assert shown.data == bank.told(bank.fill(asked, student_seed("s4711"))) and asked.text not in shown.data
 
 
 @pytest.mark.parametrize("old, new, word", FAULTS)
 def test_a_bad_question_is_named_with_what_would_be_right(old, new, word):
     with pytest.raises(ValueError, match="rope/exam.md, 'Halves'") as error:
-        exam.fill(exam.parse(GOOD.replace(old, new), "rope")[0], 0)
+        bank.fill(bank.parse(GOOD.replace(old, new), "rope")[0], 0)
     assert word in str(error.value)
 
 
@@ -77,7 +78,7 @@ def test_a_sheet_makes_its_points_and_no_edited_one_is_lost(tmp_path, capsys):
 
 def test_students_of_a_roster_get_the_questions_of_the_seed_with_numbers_of_their_own(tmp_path, capsys):
     (roster := tmp_path / "class.csv").write_text("id,seed\n17,\ns2,17\ns3,\n")
-    every = sum(a.points for a in exam.read("rope") if a.kind == "paper" and not a.lab)  # the same questions, any seed
+    every = sum(a.points for a in bank.read("rope") if a.kind == "paper" and not a.lab)  # the same questions, any seed
     arguments = ["--points", f"{every}", "--seed", "17", "--roster", str(roster), "--out", str(tmp_path)]
     arguments += ["--chapters", "rope"]
     exam.main(arguments)

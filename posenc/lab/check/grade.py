@@ -23,8 +23,7 @@ from pathlib import Path
 
 import torch
 
-from posenc.lab import exam
-from posenc.lab.check import gradebook
+from posenc.lab.check import bank, gradebook
 from posenc.lab.check.exercise import student_seed, text
 from posenc.lab.check.judging import argument_names, describe
 from posenc.lab.check.registry import labs, of, on_paper
@@ -189,7 +188,7 @@ def grade(path, lab=None, limit=60.0, seed=None):
         row = {key: line[key] for key in ("exercise", "title", "points")}
         rows.append(row | {"of": of(lab)[line["exercise"]].points, "words": line["words"]})
     try:
-        asked, numbers = exam.of_lab(lab), with_numbers(lab, counts)
+        asked, numbers = bank.of_lab(lab), with_numbers(lab, counts)
         if asked and not any(asked.text in cell for cell in cells):
             flags.append("the notebook has not the question with numbers that the bank has now")
     except (ValueError, FileNotFoundError) as error:  # no bank, or one that a teacher wrote
@@ -200,11 +199,11 @@ def grade(path, lab=None, limit=60.0, seed=None):
 
 def with_numbers(lab, seed):
     """(points, Markdown): what a lab asks a student on paper with numbers of a seed, and the key by steps; (0, "")
-    where it asks nothing so. Errors: those of `exam.of_lab` and `exam.fill`."""
-    if not (asked := exam.of_lab(lab)):
+    where it asks nothing so. Errors: those of `bank.of_lab` and `bank.fill`."""
+    if not (asked := bank.of_lab(lab)):
         return 0, ""
-    filled = exam.fill(asked, seed)
-    return asked.points, f"{exam.told(filled)}\n\n{exam.keyed(filled)}"
+    filled = bank.fill(asked, seed)
+    return asked.points, f"{bank.told(filled)}\n\n{bank.keyed(filled)}"
 
 
 def notebooks(paths):
