@@ -191,9 +191,9 @@ def measure_surgery(seed):
         targets[name] = [record.targets_of(changed, windows, s, length) for length in s.lengths]
     targets["cut"] = [record.targets_of(model, windows, s, length, cut=s.length) for length in s.lengths]
     means = {name: [losses.mean().item() for losses in each] for name, each in targets.items()}
-    plain = record.target_loss(model, windows, s, s.lengths[-1])
-    if abs(plain - means["none"][-1]) > 1e-4:
-        raise RuntimeError(f"with no pair stopped the loss {means['none'][-1]} must be RoPE's own, {plain}")
+    plain = [record.target_loss(model, windows, s, length) for length in s.lengths]
+    if max(abs(a - b) for a, b in zip(plain, means["none"])) > 1e-4:
+        raise RuntimeError(f"with no pair stopped the losses {means['none']} must be RoPE's own, {plain}")
     blocks = {name: record.in_blocks(each[0], each[-1]) for name, each in targets.items()}
     return found | {"targets": means, "in_blocks": blocks}
 

@@ -46,8 +46,8 @@
       + (headings[page] ? 30 + headings[page] : 0);
   };
 
-  // A hit leads to the heading with most of the words. Where fewer than three pages have all of them: those with most, too, where a
-  // rare word counts for more, and a heading with most of them counts as much as half of all words.
+  // A hit leads to the heading with most of the words. Where fewer than three pages have all of them: those with most,
+  // too, where a rare word counts for more, and a heading with most of them counts as much as half of all words.
   const named = () => {
     const best = {}; // {page: [share of the words, heading, its id]}: of those with as many, the shortest
     for (const [heading, places] of Object.entries(Search._index.alltitles)) {

@@ -155,19 +155,15 @@ def with_graded(lab, cells):
 def with_numbers(source):
     """Two cells, where the exam.md beside a lab has a question for it: one that asks it, with numbers of the student's
     own and without the code of its key, and one for the answer."""
-    questions = source.with_name("exam.md")
-    if not questions.exists() or not (asked := bank.of_lab(source.parent.name, source.parent.parent)):
+    if not source.with_name("exam.md").exists() or not (asked := bank.of_lab(source.parent.name, source.parent.parent)):
         return []
-    block = re.search(rf"(?ms)^## {re.escape(asked.title)}\n.*?(?=\n- Key: )", questions.read_text("utf-8"))[0]
-    head, _, body = block.partition("\n\n")
-    text = head.partition("\n- Let: ")[0] + f"\n\n{body}"
-    bank.ask(asked.chapter, text)  # an error where the text itself needs that code
+    bank.ask(asked.chapter, asked.posed)  # an error where the text itself needs that code
     code = f'''# @title On paper, too: a question with your numbers. Run this cell.
 from posenc.lab.check import ask
 
 ask(
     "{asked.chapter}",
-    r"""{text}""",
+    r"""{asked.posed}""",
 )'''
     about = dict(grade=True, solution=True, grade_id="numbers", points=asked.points)
     answer = graded_cell(bank.fill(asked, 0).key, nbformat.v4.new_markdown_cell, **about)

@@ -256,15 +256,14 @@ def puzzles_table():
     return table_of("needle", head, lambda name: [puzzle_cell(puzzle, name) for puzzle in puzzles()])
 
 
-def level(values: dict) -> tuple[list, list]:
+def level(values: dict, seeds: int | None = None) -> tuple[list, list]:
     """(the lowest and what ties with it, all), lowest first, of {method: [a number a seed]}.
 
-    A tie: the 95% interval of the difference, seed by seed, contains zero. It counts windows, where each block of them
-    has a number behind those of the seeds.
+    A tie: the 95% interval of the difference, seed by seed, contains zero. It counts windows, where so many `seeds` are
+    followed by a number for each block of them.
     """
-    ranked = sorted(values, key=lambda name: np.mean(values[name][:SEEDS]))
+    ranked = sorted(values, key=lambda name: np.mean(values[name][:seeds]))
     gaps = {name: np.subtract(values[name], values[ranked[0]]) for name in ranked}
-    seeds = SEEDS if len(values[ranked[0]]) > SEEDS else None
     return [name for name in ranked if gaps[name][:seeds].mean() <= half_width(gaps[name], seeds)], ranked
 
 
@@ -279,14 +278,15 @@ def on_windows(experiment: str, at: int) -> dict[str, np.ndarray]:
 
 def with_score(name: str, values, percent: bool) -> str:
     """A method's title with its mean and spread, as a sentence gives them."""
-    mean, spread = mean_and_spread(values[:SEEDS])
+    mean, spread = mean_and_spread(values)
     words = f"{100 * mean:.0f} ± {100 * spread:.0f}%" if percent else f"{mean:.2f} ± {spread:.2f}"
     return f"{METHODS[name].title} ({words})"
 
 
-def ranking(values: dict, percent=True) -> tuple[list, str]:
-    """Who is lowest or not told from it, and a sentence that says so and names the last."""
-    top, ranked = level(values)
+def ranking(values: dict, percent=True, seeds: int | None = None) -> tuple[list, str]:
+    """Who is lowest or not told from it, as `level` says, and a sentence that says so and names the last."""
+    top, ranked = level(values, seeds)
+    values = {name: own[:seeds] for name, own in values.items()}
     words = f"lowest is {with_score(top[0], values[top[0]], percent)}"
     if len(top) > 1:
         rest = listed(with_score(name, values[name], percent) for name in top[1:])
@@ -310,10 +310,11 @@ def learned(experiment: str, name: str) -> bool:
     return wrong(experiment, name, 0).mean() <= LEARNED
 
 
-def leaf(values: dict, shown: str, words: str = "") -> str:
-    """The lowest of methods, {name: a number a seed}, and what ties with it, each with its mean, as Markdown."""
+def leaf(values: dict, shown: str, words: str = "", seeds: int | None = None) -> str:
+    """The lowest of methods and what ties with it, as `level` says, each with its mean, as Markdown."""
     return (
-        listed(f"**{link(name)}** ({shown.format(np.mean(values[name][:SEEDS]))})" for name in level(values)[0]) + words
+        listed(f"**{link(name)}** ({shown.format(np.mean(values[name][:seeds]))})" for name in level(values, seeds)[0])
+        + words
     )
 
 
@@ -330,12 +331,14 @@ def leaves() -> dict[str, str]:
         for name in ("recall", "counting")
     }
     return {
-        "near": leaf(end, "loss {:.2f}"),
+        "near": leaf(end, "loss {:.2f}", seeds=SEEDS),
         "far": leaf({name: wrong("needle", name, "far") for name in both}, "{:.0%}", " wrong; none breaks on text"),
-        "flexible": leaf({name: start[name] for name in learning}, "loss {:.2f}"),
-        "simple": leaf(fixed, "loss {:.2f}"),
-        "softmax": leaf({name: fixed[name] for name in fixed if "weigh" not in METHODS[name].places}, "loss {:.2f}"),
-        "sides": leaf(on_windows("masked", 0), "loss {:.2f}", " on hidden characters"),
+        "flexible": leaf({name: start[name] for name in learning}, "loss {:.2f}", seeds=SEEDS),
+        "simple": leaf(fixed, "loss {:.2f}", seeds=SEEDS),
+        "softmax": leaf(
+            {name: fixed[name] for name in fixed if "weigh" not in METHODS[name].places}, "loss {:.2f}", seeds=SEEDS
+        ),
+        "sides": leaf(on_windows("masked", 0), "loss {:.2f}", " on hidden characters", SEEDS),
         "recall": leaf(puzzle["recall"], "{:.1%}", " wrong at twice the pairs of training"),
         "counting": leaf(puzzle["counting"], "{:.1%}", " wrong in rows four times as long"),
     }
@@ -360,7 +363,7 @@ def text_numbers() -> dict:
     return {
         "edge": listed(METHODS[name].title for name in methods if any(edge.get(name) for edge in edges)),
         "unrun": listed(METHODS[name].title for name in on_text() if name not in methods),
-        "short": ranking(on_windows(TEXT, 0), percent=False)[1],
+        "short": ranking(on_windows(TEXT, 0), False, SEEDS)[1],
         "holds": listed("{} ({:+.3f} ± {:.3f})".format(METHODS[name].title, *rises[name]) for name in holding),
         "breaks": listed("{} ({:+.2f} ± {:.2f})".format(METHODS[name].title, *rises[name]) for name in rising),
         "cutting": f"{max(map(abs, costs)):.3f}",
@@ -423,12 +426,12 @@ def masked_numbers() -> dict:
     hidden = on_windows("masked", 0)
     order = ["t5", "shaw", "rse", "rope", "alibi", "sinusoidal", "nope", "stickbreaking"]
     for better, worse in zip(order, order[1:]):
-        assert level({name: hidden[name] for name in (better, worse)})[0] == [better], (better, worse)
-    assert len(level({name: hidden[name] for name in ("exposb", "rope")})[0]) == 2
+        assert level({name: hidden[name] for name in (better, worse)}, SEEDS)[0] == [better], (better, worse)
+    assert len(level({name: hidden[name] for name in ("exposb", "rope")}, SEEDS)[0]) == 2
     gap, spread = mean_and_spread((hidden["alibi"] - hidden["rope"])[:SEEDS])
     assert gap - spread > RESULTS["masked"]["tolerance"]
     refused = [method.title for name, method in METHODS.items() if properties(name)["both ways"] == "refused"]
-    return {"masked": ranking(hidden, percent=False)[1], "refused": listed(refused)}
+    return {"masked": ranking(hidden, False, SEEDS)[1], "refused": listed(refused)}
 
 
 def check_nope():

@@ -30,6 +30,8 @@ def test_level_is_what_the_pairs_of_seeds_do_not_tell_from_the_lowest():
     values = {"rope": [1.0, 1.2], "alibi": [1.001, 1.201], "nope": [1.3, 0.95], "t5": [1.2, 1.4]}
     ranked = ["rope", "alibi", "nope", "t5"]
     assert compare.level(values) == (["rope", "nope"], ranked)  # a hair apart, but with every seed
+    windows = {"rope": [0.0, 0.0], "alibi": [0.9, -0.9]}  # which say nothing of the two
+    assert compare.level({name: values[name] + windows[name] for name in windows}, 2)[0] == ["rope", "alibi"]
 
 
 def test_the_table_of_one_glance_agrees_with_the_methods_and_the_shipped_models():

@@ -3,8 +3,8 @@ r"""One model, five encodings: the tables of the report's comparison, and checks
 import numpy as np
 
 from posenc.chapters.one_model.figures import FIVE, LENGTHS, NAMES, OBJECTIVES, RUNS, scores
+from posenc.lab import write
 from posenc.lab.experiments import load_results, verdict
-from posenc.lab.write import beside as apart
 from posenc.lab.write import cell, finish, rate_tried, say_all, table
 
 RATES = {"causal": load_results("rates_report_causal"), "masked": load_results("rates_report_masked")}
@@ -79,7 +79,8 @@ def ran_table():
     tests = [(objective, at) for objective in OBJECTIVES for at in (0, -1)]
     head = ["arm", *(f"{OBJECTIVES[objective]}, {LENGTHS[at]}" for objective, at in tests)]
     rows = [
-        [NAMES[arm], *(apart(RUNS[task], f"{arm}_ran", arm, str(LENGTHS[at])) for task, at in tests)] for arm in FIVE
+        [NAMES[arm], *(write.beside(RUNS[task], f"{arm}_ran", arm, str(LENGTHS[at])) for task, at in tests)]
+        for arm in FIVE
     ]
     return table(head, rows)
 

@@ -54,6 +54,7 @@ def beside(results, arm, other, column, digits=3):
 
 
 def between(mean, low, high, digits):
+    r"""A mean and the ends of its interval, as "0.015 (0.007 to 0.023)"."""
     middle, low, high = (round(x, digits) + 0.0 for x in (mean, low, high))  # no minus before a zero
     return typeset(f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})")
 

@@ -176,6 +176,13 @@ def test_where_no_check_was_run_the_notebooks_function_of_that_name_is_required(
         require("test.turn")
 
 
+def test_an_exercise_is_called_by_its_place_and_name():
+    assert [checks.find(name).title for name in ("rope.rotate", "symptoms.mask")] == [
+        "Exercise 2, rotate",
+        "Case 6, mask",
+    ]
+
+
 @pytest.mark.parametrize(
     "name, error, words",
     [

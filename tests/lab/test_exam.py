@@ -37,10 +37,13 @@ def test_the_numbers_of_a_chapters_questions(chapter):
 @pytest.mark.parametrize("chapter", bank.chapters())
 def test_a_labs_question_has_the_numbers_of_its_key(chapter, monkeypatch):
     asked = bank.of_lab(chapter)
+    answers = set()
     for values in itertools.product(*asked.draws.values()):  # no draw is taken back here
         filled = bank.with_numbers(asked, dict(zip(asked.draws, values)))
         wrong = {note.partition(": ")[0].strip("$") for note in filled.notes}
         assert len(wrong) == len(filled.notes) and not wrong & {*filled.answers, " and ".join(filled.answers)}, values
+        answers.add(str(filled.answers))
+    assert len(answers) >= 12
     monkeypatch.setenv("POSENC_SEED", "s4711")
     (cell,) = (
         cell for cell in nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", 4).cells if "import ask" in cell.source

@@ -121,8 +121,20 @@ def test_a_class_becomes_gradebooks_and_sheets(tmp_path, monkeypatch, capsys):
     assert "late" in (tmp_path / "marks.comments.csv").read_text()
     sheet = (tmp_path / "sheets" / "rope.md").read_text()
     assert sheet.count("Why?") == 1 and sheet.index("## 11 Ada") < sheet.index("Because lovelaceada")
-    keys = {seed: grade.with_numbers("rope", seed)[1] for seed in (7, bob)}
+    keys = {seed: grade.with_numbers("rope", seed)[0][1] for seed in (7, bob)}
     assert [sheet.count(key.splitlines()[0]) for key in keys.values()] == [1, 2] and len({*keys.values()}) == 2
+
+
+def test_the_question_with_numbers_counts_and_is_held_against_the_bank(tmp_path, monkeypatch):
+    monkeypatch.setattr(grade, "_run", lambda *how: [])
+    notebook, points = nbformat.read(ROOT / "notebooks" / "rope.ipynb", 4), grade.with_numbers("rope", 0)[0][0]
+    for old, flags in ("g in 2", 0), ("g in 3", 1):
+        for cell in notebook.cells:
+            cell.source = cell.source.replace("g in 2", old) if "import ask" in cell.source else cell.source
+        nbformat.write(notebook, tmp_path / "rope.ipynb")
+        graded = grade.grade(tmp_path / "rope.ipynb")
+        assert len(graded.flags) == flags and graded.on_paper == checks.on_paper("rope") + points
+        assert graded.paper[1] == "", "nothing is answered"
 
 
 @pytest.mark.parametrize(
@@ -150,5 +162,5 @@ def test_key_tells_what_a_student_is_asked_for(monkeypatch, capsys):
     assert grade.main(["key", "--seed", "17", "--lab", "alibi"]) == 0
     said = capsys.readouterr().out
     assert all(exercise.seeded().title in said for exercise in checks.of("alibi").values() if exercise.variants)
-    assert grade.with_numbers("alibi", 17)[1] in said
+    assert grade.with_numbers("alibi", 17)[0][1] in said
     assert grade.main(["key", "--seed", "17"]) == 0

@@ -49,6 +49,7 @@ class Question(NamedTuple):
     draws: dict  # parameter: its values
     let: str
     text: str
+    posed: str  # its block of exam.md without `Let` and what stands below the text, as a lab holds it
     key: str = ""
     notes: list = []
 
@@ -100,7 +101,7 @@ def of_lab(chapter: str, book: Path | None = None) -> Question | None:
 
 
 def ask(chapter: str, text: str):
-    """A lab's question on paper, with the numbers of `student_seed`: Markdown. text: its block of exam.md, keyless."""
+    """A lab's question on paper, with the numbers of `student_seed`: Markdown. text: `Question.posed`."""
     from IPython.display import Markdown
 
     return Markdown(told(fill(keyless(text, chapter)[0], student_seed())))
@@ -121,8 +122,9 @@ def keyless(block, chapter):
     kind, points, minutes, difficulty, lab = found[1], int(found[2]), int(found[3]), found[4], bool(found[5])
     draw, _, let = "\n".join(settings).partition("- Let: ")
     text, *parts = (part.strip() for part in re.split(r"(?m)^- (Key|Wrong|Follow-up): ", body))
-    draws = drawable(draw, source)
-    return Question(source, chapter, title, kind, points, minutes, difficulty, lab, draws, let, text), parts
+    posed = "## " + head.partition("\n- Let: ")[0] + f"\n\n{text}"
+    own = (kind, points, minutes, difficulty, lab, drawable(draw, source), let, text, posed)
+    return Question(source, chapter, title, *own), parts
 
 
 def question(block, chapter):

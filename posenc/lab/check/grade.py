@@ -124,7 +124,7 @@ class Grade:
     exercises: list = field(default_factory=list)
     on_paper: int = 0
     paper: tuple = ("", "")  # the question and the answer
-    numbers: tuple = (0, "")  # of what it is worth: the question with the student's numbers, and its key, if at hand
+    numbers: tuple = (0, "")  # points of a question with the student's own numbers, and the question with its key
     flags: list = field(default_factory=list)
 
     @property
@@ -188,8 +188,8 @@ def grade(path, lab=None, limit=60.0, seed=None):
         row = {key: line[key] for key in ("exercise", "title", "points")}
         rows.append(row | {"of": of(lab)[line["exercise"]].points, "words": line["words"]})
     try:
-        asked, numbers = bank.of_lab(lab), with_numbers(lab, counts)
-        if asked and not any(asked.text in cell for cell in cells):
+        numbers, posed = with_numbers(lab, counts)
+        if not any(posed in cell for cell in cells):
             flags.append("the notebook has not the question with numbers that the bank has now")
     except (ValueError, FileNotFoundError) as error:  # no bank, or one that a teacher wrote
         numbers = (0, "")
@@ -198,12 +198,12 @@ def grade(path, lab=None, limit=60.0, seed=None):
 
 
 def with_numbers(lab, seed):
-    """(points, Markdown): what a lab asks a student on paper with numbers of a seed, and the key by steps; (0, "")
-    where it asks nothing so. Errors: those of `bank.of_lab` and `bank.fill`."""
+    """What a lab asks a student on paper with numbers of a seed: (points, question and key by steps), and the question
+    as the notebook holds it; (0, "") and "" for nothing. Errors: those of `bank.of_lab` and `bank.fill`."""
     if not (asked := bank.of_lab(lab)):
-        return 0, ""
+        return (0, ""), ""
     filled = bank.fill(asked, seed)
-    return asked.points, f"{bank.told(filled)}\n\n{bank.keyed(filled)}"
+    return (asked.points, f"{bank.told(filled)}\n\n{bank.keyed(filled)}"), asked.posed
 
 
 def notebooks(paths):
@@ -227,9 +227,9 @@ def key(arguments):
     for lab in [options.lab] if options.lab else labs():
         varied = [e for e in of(lab).values() if e.variants or e.arguments() == [()]]  # without: a word
         try:
-            asked = with_numbers(lab, options.seed)[1]
-        except FileNotFoundError as error:
-            parser.error(str(error))
+            asked = with_numbers(lab, options.seed)[0][1]
+        except (ValueError, FileNotFoundError) as error:
+            asked = f"The question with numbers is missing: {error}"
         print(f"{lab}, seed {options.seed}" + ("" if varied or asked else ": no exercise depends on it"))
         for plain, exercise in ((e, e.seeded()) for e in varied):
             case = exercise.arguments()[0]

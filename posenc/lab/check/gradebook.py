@@ -104,12 +104,14 @@ def paper(cells):
     texts = [(cell["source"].strip(), str(cell.get("metadata"))) for cell in cells if cell["cell_type"] == "markdown"]
     asked = [i for i, (text, _) in enumerate(texts) if re.search(r"\*\*On paper\.\*\*|\*\* \(on paper\)", text)]
     given = [i for i, (_, metadata) in enumerate(texts) if "'grade_id': 'paper'" in metadata]
-    rest = [
-        f"**With own numbers:** {text}" if "'grade_id': 'numbers'" in metadata else text
-        for text, metadata in texts[asked[-1] + 1 if asked else min(given, default=len(texts)) :]
+    rest = texts[asked[-1] + 1 if asked else min(given, default=len(texts)) :]
+    end = next((i for i, (text, _) in enumerate(rest) if "**Exercise " in text), len(rest))
+    answers = [
+        "**With own numbers:** " * ("'grade_id': 'numbers'" in metadata) + text
+        for text, metadata in rest[:end]
+        if text != "YOUR ANSWER HERE"
     ]
-    end = next((i for i, text in enumerate(rest) if "**Exercise " in text), len(rest))
-    return texts[asked[-1]][0] if asked else "", "\n\n".join(t for t in rest[:end] if t != "YOUR ANSWER HERE")
+    return texts[asked[-1]][0] if asked else "", "\n\n".join(answers)
 
 
 def _mark(submissions):
