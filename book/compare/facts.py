@@ -158,7 +158,7 @@ def counts_table():
     rows.append(["all", *map(sum, zip(*(row[1:] for row in rows)))])
     told = [value for name in ONE_CHAPTER for key, value in load_results(name).items() if "predict" in key]
     more = sum(len(each) if isinstance(each, dict) or isinstance(each[0], dict) else 1 for each in told)
-    rows.append(["and those of single chapters", more, *["judged there"] * 3])
+    rows.append(["and predictions of single chapters", more, *["judged there"] * 3])
     return table(["experiment", "predictions", *words], rows)
 
 

@@ -92,7 +92,7 @@ cut = explorable(
     alt="A context of 512 keys; the blue part, which each query sees, can be dragged in, to training's 64 and to 2. "
     "At the far end stands the number that B is asked for. Bars: what NoPE and A add to their loss in training's "
     "window, and B's share wrong. Cut to 64, NoPE's bar shrinks by half, A has none still, and B, never wrong with the "
-    "whole, is wrong nine times of ten. A's bar grows where fewer than some eight keys are left.",
+    "whole, is wrong seven times of eight. A's bar grows where fewer than some eight keys are left.",
     readout="sees {keys} of 512 · A {A} · B {B} wrong",
     handles={"end of the window": "keys"},
     keys=slider((ALL, 128, TRAINED, 32, 16, 8, 4, 2), label="keys that a query sees", play=True),
