@@ -73,12 +73,12 @@ def _mirrors(a, b, strength):
         *(_sector(f"turn, {name}", way[-1], *looks[name], pale[name]) for name, way in ways.items()),
         _mirror("a", ends["a"], "orange", "dot"),
         _mirror("b", ends["b"], "purple", "longdash"),
-        label("names of the mirrors", x, y, ["<b>a</b>", "<b>b</b>"], ["#c45500", "#a8468a"], "middle center", 15),
+        label("names of the mirrors", x, y, ["<b>a</b>", "<b>b</b>"], ["orange", "purple"], "middle center", 15),
         _arrows("key", [(0, 0), KEY.tolist()], COLORS["gray"], "dashdot", 4),
         *(_arrows(f"first of {name}", way[:2].tolist(), *looks[name], 1.5) for name, way in ways.items()),
         *(_arrows(f"second of {name}", way[1:].tolist(), *looks[name], 1.5) for name, way in ways.items()),
         *(_arrows(name, [(0, 0), tip.tolist()], *looks[name], 4) for name, tip in tips.items()),
-        label("names", [-1.3, -0.25, 1.02], [1.66] * 3, named, ["#6b7280", "#0072b2", "#c0392b"], "middle center"),
+        label("names", [-1.3, -0.25, 1.02], [1.66] * 3, named, ["gray", "blue", "red"], "middle center"),
     ]
     frame = dict(tickvals=[-1, 0, 1], constrain="domain")
     layout = dict(height=440, showlegend=False, margin=dict(t=8), xaxis=axis(-1.6, 1.6, "lane 0", **frame))

@@ -110,7 +110,7 @@ def _primacy(rate, rest, *, weigh=stickbreaking.weigh):
         data += [
             bars(name, keys, up * pieces, color, marker=dict(pattern=dict(shape="" if up > 0 else "/"))),
             line(f"stick that reaches the key, {name}", keys, up * (1 - taken + pieces), "purple", 2, line=STEPS),
-            label(f"{name}, in words", *row, ["#c45500", "#c45500", "#a8468a"], "middle center"),
+            label(f"{name}, in words", *row, ["orange", "orange", "purple"], "middle center"),
         ]
     halves = dict(tickvals=[-1, 0, 1], ticktext=["1", "0", "1"], showgrid=False)
     layout = LOOK | dict(
