@@ -76,7 +76,8 @@ def box(page, number=0):
 
 def is_missing(page) -> bool:
     r"""Whether the answer is missing from the drawing; the figure's own button then stands where the readout does."""
-    drawn = page.evaluate("document.querySelector('.explorable-waits .explorable-drawing')?.data[1].visible")
+    find = "document.querySelector('.explorable-waits .explorable-drawing')?.data.find((trace) => trace.name === {!r})"
+    drawn = page.evaluate(find.format("new at the target length") + ".visible")
     for part, seen in ((".explorable-asks", drawn == "legendonly"), (".explorable-readout", drawn != "legendonly")):
         assert page.locator(f"{SEEN} {part}").is_visible() == seen
     return drawn == "legendonly"
