@@ -6,7 +6,7 @@ extension leaves the theme's files as they are and works on what the build wrote
 - `book.css` holds the rules of all style sheets that can match something on some page, and the text face;
 - `math.css` holds the math font, cut down to the characters in the book's formulas; only pages with a formula load it;
 - `book.js` holds the scripts one behind the other, loaded with `defer`; book/_static/site.js stands in for the theme's.
-  The search page alone loads the index.
+  The search page alone loads what it searches.
 
 Fonts stand inside the style sheets: nothing shifts when they arrive, and a browser that opens the book from disk, where
 some refuse font files, has them too.
@@ -40,12 +40,11 @@ logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells each table 
 
 THEME_STYLES = ["basic.css", "styles/pydata-sphinx-theme.css"]
 OWN_STYLES = ["explore/player.css", "posenc.css", "predict.css"]  # kept whole
-SCRIPTS = ["documentation_options.js", "doctools.js", "sphinx_highlight.js", "clipboard.min.js", "copybutton.js"]
-SCRIPTS += ["site.js", "predict.js"]
-# The index starts the search, so it comes last.
-SEARCH = ["_static/searchtools.js", "_static/language_data.js", "_static/search.js", "searchindex.js"]
+SCRIPTS = ["documentation_options.js", "doctools.js", "clipboard.min.js", "copybutton.js", "site.js", "predict.js"]
+SEARCH = ["_static/minisearch.js", "_static/sections.js", "_static/search.js"]  # in place of Sphinx's
 LEFT_OVER = ["styles", "scripts", "vendor", "locales", "images", "*.css", "*.png", "*.html", "*-button.svg"]
-LEFT_OVER += ["*-solid.svg", "copybutton_funcs.js", "design-tabs.js"]
+LEFT_OVER += ["*-solid.svg", "copybutton_funcs.js", "design-tabs.js", "searchtools.js", "language_data.js"]
+LEFT_OVER += ["sphinx_highlight.js"]
 
 # Runs before the page is drawn, so that a reader who chose dark never sees a light page. It is the one inline script;
 # the content policy names its hash. Browsers may refuse storage to pages opened from disk.

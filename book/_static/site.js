@@ -26,7 +26,7 @@
     });
   }
 
-  // ---- dialogs: a press outside closes them, and so does Escape, whose own effect sphinx_highlight.js prevents
+  // ---- dialogs: a press outside closes them, and so does Escape
 
   function closable(dialog) {
     dialog.addEventListener("keydown", (event) => {
@@ -43,9 +43,8 @@
     });
   }
 
-  // ---- search: Ctrl+K or ⌘K; results are read from the index when the page is, so a disk has no summaries to fetch
+  // ---- search: Ctrl+K or ⌘K
 
-  if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
   const mac = /^(Mac|iP)/.test(navigator.platform);
   if (mac) for (const key of all("kbd.kbd-shortcut__modifier")) if (key.textContent === "Ctrl") key.textContent = "⌘";
   const search = byId("pst-search-dialog"), field = document.querySelector(".bd-search-container input");
@@ -249,10 +248,6 @@
     if (copy) {
       said.textContent = "";
       setTimeout(() => { said.textContent = copy.dataset.tooltip; }, 200); // by then it says whether it worked
-    }
-    if (event.target.closest(".highlight-link a")) {
-      event.preventDefault();
-      SphinxHighlight.hideSearchWords();
     }
   });
 })();
