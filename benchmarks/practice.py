@@ -94,6 +94,11 @@ def measure_needle(method, seed):
     return {"right": share_wrong(torch.arange(settings.length)), "shuffled": share_wrong(shuffled)}
 
 
+def over_seeds(found):
+    """What each seed found: lists as they are, of dicts one dict of lists."""
+    return {key: [one[key] for one in found] for key in found[0]} if isinstance(found[0], dict) else found
+
+
 def main():
     results = record.begun(__doc__, "practice", "study", SETTINGS) | {
         "question": "What do wrong position ids cost a trained model?",
@@ -107,11 +112,12 @@ def main():
     }
     for method in tqdm(CHOICE):
         found = [record.kept(f"practice/{method}-{seed}", measure, method, seed) for seed in record.SEEDS]
-        results["methods"][method] = {"scores": {"right": [one["decoding"]["right"] for one in found]}} | {
-            kind: [one[kind] for one in found] for kind in found[0]
-        }
+        by_kind = {kind: over_seeds([one[kind] for one in found]) for kind in found[0]}
+        results["methods"][method] = {"scores": {"right": by_kind["decoding"]["right"]}} | by_kind
     results["needle"] = {
-        method: [record.kept(f"practice/needle-{method}-{seed}", measure_needle, method, seed) for seed in record.SEEDS]
+        method: over_seeds(
+            [record.kept(f"practice/needle-{method}-{s}", measure_needle, method, s) for s in record.SEEDS]
+        )
         for method in tqdm(PROBED, "needle")
     }
     record.write(results)

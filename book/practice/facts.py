@@ -39,7 +39,8 @@ def same_or(value: float) -> str:
 
 def costs(method: str, kind: str, key: str) -> np.ndarray:
     r"""What a mistake adds to the loss of right ids and mask, seed by seed."""
-    return np.array([one[key] - one["right"] for one in FROZEN["methods"][method][kind]])
+    losses = FROZEN["methods"][method][kind]
+    return np.subtract(losses[key], losses["right"])
 
 
 def numbers() -> dict[str, str]:
@@ -50,7 +51,7 @@ def numbers() -> dict[str, str]:
         assert (cached > restarted).all() and (restarted > 2 * pads).all()
     most = [np.array(figures.added(method, figures.NEW, 32)) for method in ("kerple", "rse", "fire", "alibi", "rope")]
     assert all((paid > most[-1]).all() for paid in most[:-1])
-    shuffled = [100 * (one["shuffled"] - one["right"]) for one in FROZEN["needle"]["rope"]]
+    shuffled = (100 * np.subtract(FROZEN["needle"]["rope"]["shuffled"], FROZEN["needle"]["rope"]["right"])).tolist()
     assert judge(shuffled, 0.0, "rises") == "came true"
     strict = {METHODS[m].title: costs(m, "padding", "mask only") for m in ("sinusoidal", "learned", "fire")}
     words = ", ".join(f"{cost.mean():.3f} ± {cost.std(ddof=1):.3f} ({title})" for title, cost in strict.items())
@@ -150,6 +151,6 @@ def shuffled_table():
     r"""Needles missed with right and with shuffled ids, in percent."""
     rows = []
     for method, runs in FROZEN["needle"].items():
-        cells = (pm([100 * one[key] for one in runs], 1) for key in ("right", "shuffled"))
+        cells = (pm([100 * wrong for wrong in runs[key]], 1) for key in ("right", "shuffled"))
         rows.append([METHODS[method].title, *cells])
     return table(["method", "ids right", "ids shuffled"], rows)
