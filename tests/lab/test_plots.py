@@ -2,7 +2,6 @@
 
 import statistics
 
-import matplotlib.pyplot as plt
 import numpy
 import pytest
 
@@ -60,12 +59,6 @@ def test_an_unknown_name_is_named():
             plot(TEXT, **given)
     with pytest.raises(ValueError, match="columns='longe' .*'longer"):
         plots.plot_scores(load_results("flipflop"), columns=["longe"])
-
-
-@pytest.mark.weekly
-def test_the_figures_of_all_experiments_are_written_and_none_is_left_open(tmp_path):
-    plt.close("all")
-    assert len(plots.write_figures(tmp_path)) > 9 and plt.get_fignums() == []
 
 
 def test_a_stack_moves_no_more_than_it_must():

@@ -1,15 +1,10 @@
 r"""Figures of the experiments, each drawn by one function from frozen results. Chapter: How to measure position."""
 
-import shutil
-import sys
 import textwrap
-from pathlib import Path
 
 import numpy
 
 from posenc.errors import check_choice
-from posenc.lab.experiments.results import load_results
-from posenc.lab.experiments.sweeps import SWEEPS
 from posenc.lab.explore import COLORS, DIVERGING
 from posenc.lab.titles import TITLES, title
 from posenc.lab.train.curve import blank_figure
@@ -300,36 +295,3 @@ def plot_language(causal, masked):
     axes.set_ylabel("loss, nats per character")
     figure.legend(loc="outside lower center", ncols=2, frameon=False, columnspacing=1, handletextpad=0.4)
     return figure
-
-
-def write_figures(folder):
-    r"""Write the figure of every frozen experiment, and in a checkout the picture of every explorable, as SVG.
-
-    folder: made where it is missing. Returns: the paths. As a command: python -m posenc.lab.experiments.plots FOLDER.
-    """
-    import matplotlib
-
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    results = {name: load_results(name) for name in SWEEPS}
-    text = results["train_short_test_long"]
-    figures = {
-        "train_short_test_long": plot_short_long(text),
-        "by_position": plot_by_position(text),
-        "language": plot_language(text, results["masked"]),
-        "recall_by_pairs": plot_recall(results["recall"]),
-        "sinusoidal_volume": plot_volume(results["sinusoidal_volume"]),
-        "ablation_text": plot_parts(results["ablation_text"]),
-    }
-    figures |= {name: plot_scores(result) for name, result in results.items() if result["unit"].startswith("share")}
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "posenc"}):  # text stays text
-        for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
-    pictures = (Path(__file__).parents[3] / "book" / "_static" / "figures").glob("*.svg")
-    return [*sorted(folder / f"{name}.svg" for name in figures), *(shutil.copy(p, folder) for p in sorted(pictures))]
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit("usage: python -m posenc.lab.experiments.plots FOLDER")
-    print(*write_figures(sys.argv[1]), sep="\n")
