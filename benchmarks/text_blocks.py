@@ -23,8 +23,7 @@ FEW = 16  # blocks of the few windows that these are moved in
 
 
 def measure(arm, seed):
-    """The means of blocks of windows of an arm with one seed, in one list: cut, what each move adds; and if it is another
-    model than the study's, by how much it is off."""
+    """The means of blocks of windows, in one list: cut, what each move adds; and by how much another model is off."""
     settings, frozen = record.chosen(arm), TEXT["methods"][arm]
     model, _ = train_with(arm, settings, seed, device="cpu", progress=False)
     windows, few = held_out_windows(load_corpus().held_out, settings), some_windows(settings)
@@ -55,8 +54,8 @@ def main():
         "unit": "nats per character",
         "seeds": list(record.SEEDS),
         "about_blocks": record.IN_BLOCKS + "32 at the longest context with attention cut to the training length; then "
-        "what distance, keys and both add, 16 each of three windows. other_models: trained again these arms differ from the "
-        "study's, in a number by up to so much.",
+        "what distance, keys and both add, 16 each of three windows. other_models: arms that, trained again, are not "
+        "the study's, and by how much a number differs.",
         "in_blocks": {
             arm: record.over_seeds([cells[arm, seed][:80] for seed in record.SEEDS]) for arm in TEXT["methods"]
         },
