@@ -112,10 +112,11 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         seed = student_seed(options.seed)
         book = banks(options.kit)
-        bank = [asked for chapter in dict.fromkeys(options.chapters or chapters(book)) for asked in read(chapter, book)]
+        asked_of = options.chapters or chapters(book)
+        bank = [asked for chapter in dict.fromkeys(asked_of) for asked in read(chapter, book)]
         bank = [asked for asked in bank if (asked.kind == "oral") == options.oral and not asked.lab]
         if not bank:
-            raise ValueError(f"--chapters {' '.join(options.chapters)}: no exam questions there but what the lab asks")
+            raise ValueError(f"--chapters {' '.join(asked_of)}: no exam questions there but what the lab asks")
         chosen = choose(bank, options.points, seed)
         seeds = {options.seed.strip() or 0: seed} if options.roster is None else takers(options.roster)
         drawn = {name: own if options.roster is None else student_seed(f"s{seed}.{own}") for name, own in seeds.items()}
