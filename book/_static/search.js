@@ -21,8 +21,11 @@
     "than that the then there this to was we what when where which why will with you your").split(" "));
 
   // A name is also its parts; plurals count as their singular; numbers say nothing.
-  const tokens = (text) => (text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || [])
-    .flatMap((word) => (/\w_\w/.test(word) ? [word, ...word.split("_").filter(Boolean)] : [word]));
+  const PARTS = /_+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/;
+  const tokens = (text) => (text.match(/[\p{L}\p{N}_]+/gu) || []).flatMap((word) => {
+    const parts = word.split(PARTS).filter(Boolean);
+    return (parts.length > 1 ? [word, ...parts] : [word]).map((part) => part.toLowerCase());
+  });
   const term = (word) => (COMMON.has(word) || /^\d+$/.test(word) ? null : word.replace(/(?<=..[^s])s$/, ""));
   const terms = (text) => tokens(text).map(term).filter(Boolean);
 
@@ -40,10 +43,10 @@
   function find(asked) {
     const wanted = terms(asked), pairs = wanted.slice(1).map((word, n) => wanted[n] + " " + word);
     const found = index.search(asked, {
-      boost: { taught: 15, title: 2, heading: 4 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
+      boost: { taught: 15, title: 2, heading: 4, code: 0.5 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
       weights: { prefix: 0.3, fuzzy: 0.15 },
       boostDocument: (at, word, section) =>
-        (LISTS.test(section.page) ? 0.4 : section.page.startsWith("notebooks") ? 0.6 : 1) * (section.top ? 1.2 : 1),
+        (LISTS.test(section.page) ? 0.25 : section.page.startsWith("notebooks") ? 0.6 : 1) * (section.top ? 1.2 : 1),
     });
     const exact = new Set(wanted);
     return found.slice(0, 100).map((section) => {
