@@ -1,4 +1,4 @@
-r"""Fetch what the book carries along (plotly, Temml, MiniSearch, fonts of text and math) from npm, at the versions in vendor.json.
+r"""Fetch what the book carries along (plotly, Temml, MiniSearch, fonts) from npm, at the versions in vendor.json.
 
 python book/_vendor/fetch.py            fetch, check against the recorded sha256, put in place
 python book/_vendor/fetch.py --record   the same after a change of version, and record the new sha256
