@@ -501,7 +501,10 @@
         stop();
         ring.setPointerCapture(event.pointerId);
         ring.classList.add("explorable-held");
-        held = { found: reach(handle), box: place.getBoundingClientRect() };
+        const box = place.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+        const others = record.handles.filter((_, n) => !rings[n].hidden && rings[n].dataset.along === ring.dataset.along);
+        const far = ([trace]) => away(pointOf(trace, indices()), x, y); // where rings overlap, the nearest is taken
+        held = { found: reach(others.reduce((a, b) => (far(b) < far(a) ? b : a), handle)), box };
       });
       ring.addEventListener("pointermove", (event) => {
         if (!held) return;
@@ -522,11 +525,12 @@
         const p = missing(trace) || bound.every((k) => controls[k].greyed) ? null : pointOf(trace, indices());
         ring.hidden = !p;
         if (!p) return;
-        const pad = p.upright || p.level ? 13 : p.large ? Math.max(p.large.across / 2, 16) : 16;
+        const thumb = matchMedia("(pointer: coarse)").matches ? 22 : p.upright || p.level ? 13 : 16;
+        const pad = p.large ? Math.max(p.large.across / 2, thumb) : thumb;
         const [left, right] = p.level ? [p.left, p.right] : [p.x, p.x];
         const [top, bottom] = p.upright ? [p.top, p.bottom] : [p.y, p.y];
         ring.style.cssText = `left: ${left - pad}px; top: ${top - pad}px; `
-          + `width: ${right - left + 2 * pad}px; height: ${bottom - top + 2 * pad}px`;
+          + `width: ${right - left + 2 * pad}px; height: ${bottom - top + 2 * pad}px; --x-pad: ${pad}px`;
         if (p.large) ring.style.setProperty("--x-ring", `${p.large.across}px`);
         ring.classList.toggle("explorable-tile", Boolean(p.large && p.large.square));
         ring.dataset.along = p.upright ? "x" : p.level ? "y" : "xy";
