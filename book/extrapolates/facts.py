@@ -14,7 +14,7 @@ def start():
     """Set figures up and give the prose what it says of model B, whose name it does not tell, and of the rule."""
     set_up(**{"font.size": 12, "axes.spines.top": False, "axes.spines.right": False})
     nope, a, b = map(runs, ("NoPE", "A", "B"))
-    assert (nope.word(), a.word(), b.word()) == ("breaks", "ignores", "extrapolates")
+    assert (nope.word, a.word, b.word) == ("breaks", "ignores", "extrapolates")
     rise, cut_rise = ((losses[:, -1] - nope.whole[:, 0]).mean() for losses in (nope.whole, nope.cut))
     assert nope.tolerance < cut_rise < 0.6 * rise  # the cut takes back a part
     assert abs(a.whole - a.whole[:, :1]).max() < 0.005 and abs(a.whole - a.cut).max() < 0.001

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.lab.experiments import in_longer, load_results
+from posenc.lab.experiments import in_longer, load_results, on_windows
 from posenc.lab.explore import explorable, slider
 from posenc.lab.explore.parts import axis, bars, held, label, line, signed, upright
 from posenc.lab.train.tasks import NEEDLE_VALUES
@@ -19,16 +19,13 @@ TRAINED, ALL = 64, 512
 
 
 class Runs(NamedTuple):
-    r"""A model's losses or shares of wrong answers, [seeds, lengths]; the first is within training's window."""
+    r"""A model's losses or shares wrong, [seeds, lengths], the first within training's window; a word for the last."""
 
     lengths: list[int]
     whole: np.ndarray
     cut: np.ndarray
     tolerance: float
-
-    def word(self) -> str:
-        r"""What the two rows say at the last of the lengths."""
-        return in_longer(self.whole[:, 0], self.whole[:, -1], self.cut[:, -1], self.tolerance)
+    word: str
 
 
 @functools.cache
@@ -37,10 +34,12 @@ def runs(model: str) -> Runs:
     result, method = load(MODELS[model][0]), MODELS[model][1]
     arm, tolerance = result["methods"][method], result["tolerance"]
     if model != "B":
-        return Runs(result["lengths"], np.array(arm["whole"]), np.array(arm["cut"]), tolerance)
+        three = (on_windows(result, method, at, kind) for at, kind in ((0, "whole"), (-1, "whole"), (-1, "cut")))
+        word = in_longer(*three, tolerance, len(result["seeds"]))
+        return Runs(result["lengths"], np.array(arm["whole"]), np.array(arm["cut"]), tolerance, word)
     back = [n for n in result["distances"] if n > 32]  # to the number: the last within training's window, and beyond
     whole, cut = (np.array(wrong)[:, -len(back) :] for wrong in ([grid[-1] for grid in arm["grid"]], arm["cut_row"]))
-    return Runs(back, whole, cut, tolerance)
+    return Runs(back, whole, cut, tolerance, in_longer(whole[:, 0], whole[:, -1], cut[:, -1], tolerance))
 
 
 def seeing(model: str, keys: int) -> float:
@@ -68,7 +67,7 @@ def _cut(keys):
     ]  # fmt: skip
     look, said = dict(orientation="h", textposition="outside", width=0.42, cliponaxis=False), {}
     for name, (color, shape, row, panel) in LOOKS.items():
-        value, word = seeing(name, keys), runs(name).word() if keys in (TRAINED, ALL) else ""
+        value, word = seeing(name, keys), runs(name).word if keys in (TRAINED, ALL) else ""
         word = "holds" if keys == ALL and word != "breaks" else word
         said[name] = signed(value, 2) if panel == 2 else f"{value:.0%}"
         look |= dict(text=[said[name]], marker=dict(pattern=dict(shape=shape)), panel=panel)

@@ -12,7 +12,7 @@ import posenc
 from posenc.bias.fox import decay
 from posenc.chapters.cope.facts import PUZZLES, SOLVED
 from posenc.chapters.cope.gates import SHUT, WORDS, presets, read
-from posenc.lab.experiments import ignores_far, judge, load_results, mean_and_spread, verdict
+from posenc.lab.experiments import ignores_far, judge, load_results, mean_and_spread, on_windows, verdict
 from posenc.lab.experiments.plots import AMOUNT, HIDDEN, plot_by_position
 from posenc.lab.write import finish, pm, signed_pm, table
 
@@ -199,7 +199,8 @@ def lengths_numbers() -> dict[str, str]:
     by_cut = [mean(runs) for runs in zip(*results["methods"]["fox"]["context_cut"])]
     keys = next(cut for cut, loss in zip(results["cuts"], by_cut) if loss <= by_cut[-1] + KEYS_TOLERANCE)
     layers = results["settings"]["num_layers"]
-    assert ignores_far(losses("fox", "whole", -1), losses("fox", "cut", -1))  # as the text says
+    whole_and_cut = (on_windows(results, "fox", kind=kind) for kind in ("whole", "cut"))
+    assert ignores_far(*whole_and_cut, len(results["seeds"]))  # as the text says
     return {
         "verdict": verdict(results, "fox").words,
         "rank": f"{sorted(whole, key=whole.get).index('fox') + 1} of these {len(whole)}",

@@ -286,9 +286,9 @@ def read_by(name: str) -> str:
     return ", ".join(f"[{chapter}](../{chapter}/index.md)" for chapter in chapters)
 
 
-INHERITED = ("additions", "practice", "rope_surgery", "scaling")  # files with rates of the study
+INHERITED = ("additions", "practice", "rope_surgery", "scaling", "text_blocks")  # files with rates of the study
 UNTRAINED = ("counting_rule", "cpu_speed", "training_speed")  # files of speeds, and of a rule that counts
-SEVERAL = ("practice", "rope_closely", "rope_surgery")  # files whose parts count different targets
+SEVERAL = ("practice", "rope_closely", "rope_surgery", "text_blocks")  # files whose parts count different targets
 
 
 def files_table():
@@ -298,7 +298,7 @@ def files_table():
     for name in sorted(name.removesuffix(".json") for name in names if name.endswith(".json")):
         result = load_results(name)
         about = result.get("question") or " ".join(result["definition"].split(". ")[0].split()).strip(".") + "."
-        arms = next((result[key] for key in ("methods", "arms", "schemes", "trials") if key in result), {})
+        arms = next((result[key] for key in ("methods", "arms", "schemes", "trials", "in_blocks") if key in result), {})
         seeds, settings, of_arms = result.get("seeds", ()), result["settings"], [*arms.values()]
         counts = {len(arm.get("seeds", seeds)) for arm in of_arms if seeds and isinstance(arm, dict)}
         counts = sorted(counts) or [len(seeds) or "–"]

@@ -14,10 +14,10 @@ from posenc.bias.kerple import kerple
 from posenc.bias.shaw import shaw
 from posenc.bias.t5 import bucket, t5
 from posenc.bias.transformer_xl import shift, transformer_xl
-from posenc.lab.experiments import half_width, load_results, verdict
+from posenc.lab.experiments import half_width, load_results, on_windows, verdict
 from posenc.lab.experiments.plots import name_lines
 from posenc.lab.titles import TITLES
-from posenc.lab.write import finish, rate_tried, say_all, seeded, table
+from posenc.lab.write import finish, interval, rate_tried, say_all, seeded, table
 
 #: The chapter's methods, as the book's table has them.
 ARMS = [name for name, row in TITLES.items() if row.page == "relative"]
@@ -31,6 +31,7 @@ TASKS = ("masked", "needle", "flipflop", "selective_copy", "counting", "recall")
 STUDY = load_results("train_short_test_long")
 #: The training length and the longest of the tests.
 LENGTHS = STUDY["lengths"][0], STUDY["lengths"][-1]
+SEEDS = len(STUDY["seeds"])
 
 
 def numbers():
@@ -40,6 +41,7 @@ def numbers():
     last = int((bucket(-torch.arange(129), bidirectional=False) < 31).sum())  # the first distance in T5's last bucket
     rates = {f"t5_{name}": f"{rate_tried('t5', 0.006, own):.2f}" for name, own in (("common", 1), ("chosen", 10))}
     say_all("relative", rates | {"moved": f"{mean(sinusoid):.0%}", "unseen_t5": unseen_buckets(), "t5_last": last})
+    say_all("relative", {"xl_saves": interval(far_keys("transformer_xl"), seeds=SEEDS)})
     say_all("relative", {"shaw_small": f"{rows / 1e3:.0f} kB", "shaw_large": f"{pairs / 1e6:.0f} MB"})
 
 
@@ -250,14 +252,18 @@ def unseen_buckets():
     return asked - seen
 
 
+def far_keys(arm):
+    r"""What far keys add to an arm's loss, whole less cut: a number a seed, then one a block of windows."""
+    return on_windows(STUDY, arm) - on_windows(STUDY, arm, kind="cut")
+
+
 def change_table():
     r"""Each method's change in the long context, its prediction, and what far keys, keys and the gap do, printed."""
     lines = [f"{'':16}{'change':>17}  {'predicted':18}{'far keys':>16}{'keys':>8}{'gap':>8}"]
     for arm in ARMS:
         outcome = verdict(STUDY, arm)
-        whole, cut = ([losses[-1] for losses in STUDY["methods"][arm][kind]] for kind in ("whole", "cut"))
-        gaps = [a - b for a, b in zip(whole, cut)]
-        far = f"{mean(gaps):+.3f} ± {half_width(gaps):.3f}"
+        gaps = far_keys(arm)
+        far = f"{gaps[:SEEDS].mean():+.3f} ± {half_width(gaps, SEEDS):.3f}"
         claim = f"{STUDY['claims'][arm]}: {outcome.outcome}"
         lines.append(
             f"{METHODS[arm].title:16}{outcome.change:+9.3f} ± {outcome.spread:.3f}  {claim:18}"

@@ -108,6 +108,7 @@ def test_far_context_is_ignored_where_its_interval_holds_zero():
     within, beyond = ([1 + factor * bound + noise for noise in (-0.001, 0, 0.001)] for factor in (0.99, 1.01))
     assert ignores_far(within, cut) and not ignores_far(beyond, cut) and not ignores_far(cut, beyond)
     assert ignores_far([1.0009] * 5, [1.0] * 5) and not ignores_far([1.0011] * 5, [1.0] * 5)
+    assert ignores_far([1.0011] * 5 + [1.1011, 0.9011] * 8, [1.0] * 21, seeds=5)  # other windows might say otherwise
 
 
 def test_an_interval_is_student_s_over_seeds():

@@ -203,12 +203,6 @@ def test_an_id_and_a_viewport_are_on_a_page_once(site):
 
 
 @built
-def test_beside_the_chapters_only_these_pages_are_published(site):
-    assert {path.name for path in site.glob("*.html")} == {"index.html", "genindex.html", "search.html", "404.html"}
-    assert not [page for page, text in every_text(site).items() if "prf-prf" in text]
-
-
-@built
 def test_lost_readers_find_a_way_from_any_depth(site):
     base = site_parts.site_address()
     root = urllib.parse.urlsplit(base).path
@@ -243,17 +237,6 @@ def test_an_old_address_leads_on(site):
         tree = BeautifulSoup((site / old).read_text("utf-8"), "html.parser")
         assert tree.a["href"] == tree.select_one("link[rel=canonical]")["href"] == new
         assert (site / old).parent.joinpath(new).exists()
-
-
-@built
-def test_a_page_has_one_canonical_address(site):
-    base = site_parts.site_address()
-    for page in [*PAGES, "index.html", "genindex.html", "search.html"]:
-        text = (site / page).read_text("utf-8")
-        found = {
-            urllib.parse.urljoin(base + page, x) for x in re.findall(r'<link rel="canonical" href="([^"]+)"', text)
-        }
-        assert found == {base + ("book/intro/index.html" if page == "index.html" else page)}, page
 
 
 @built

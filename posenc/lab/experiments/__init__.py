@@ -7,6 +7,7 @@ from posenc.lab.experiments.results import (
     commit_of,
     cpu_model,
     load_results,
+    on_windows,
     provenance,
     read_json,
     six_digits,
@@ -27,4 +28,4 @@ from posenc.lab.experiments.verdicts import (
 
 __all__ = ["ONE_A_PLACE", "SWEEPS", "Comparison", "Interval", "Verdict", "check_results", "commit_of", "compare"]
 __all__ += ["cpu_model", "half_width", "ignores_far", "in_longer", "interval", "judge", "load_results"]
-__all__ += ["mean_and_spread", "provenance", "read_json", "six_digits", "verdict", "write_json"]
+__all__ += ["mean_and_spread", "on_windows", "provenance", "read_json", "six_digits", "verdict", "write_json"]

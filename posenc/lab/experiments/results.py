@@ -23,7 +23,7 @@ import torch
 from posenc.errors import check_choice, nearest
 from posenc.lab.train import Settings
 from posenc.lab.train.files import replacing
-from posenc.lab.train.measures import KINDS
+from posenc.lab.train.measures import BLOCKS, KINDS
 from posenc.lab.train.tasks import load_corpus
 
 # None, and then a method for each of the four places: what pages show that need no more than that.
@@ -116,6 +116,18 @@ def check_finite(value, where: str) -> None:
             check_finite(item, where)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{where} holds {value!r}")
+
+
+def on_windows(results: dict, arm: str, at: int = -1, kind: str = "whole") -> numpy.ndarray:
+    r"""An arm's losses at a length, lengths[at]: one a seed, then one a block of windows, as `half_width` takes them.
+
+    kind: "whole"; or "cut", of the text study at its longest context, whose blocks have a file of their own.
+    """
+    values = results["methods"][arm]
+    seeds = [row[at] for row in values[kind]] if kind in values else [*values["scores"].values()][at]
+    if kind == "cut":
+        return numpy.append(seeds, load_results("text_blocks")["in_blocks"][arm][:BLOCKS])
+    return numpy.append(seeds, numpy.mean([cell["whole"][at] for cell in values["blocks"]], 0))
 
 
 # ----------------------------------------------------------------------------------------------------- what is written

@@ -196,30 +196,34 @@ def block_changes(results: dict, arm: str) -> numpy.ndarray | None:
     return after[: len(before)] - before[: len(after)]
 
 
-def ignores_far(whole: Sequence[float], cut: Sequence[float]) -> bool:
+def ignores_far(whole: Sequence[float], cut: Sequence[float], seeds: int | None = None) -> bool:
     r"""Whether attending to the far context makes no difference to the loss.
 
     It makes one where the mean of whole - cut is at least `LEAST` and its 95% interval leaves out zero.
 
-    Arguments: whole, cut: losses, one a seed, of the model as it is and with its attention cut; at least two.
+    Arguments: whole, cut: losses, one a seed, of the model as it is and with its attention cut; at least two. seeds: as
+    `half_width`, where losses in blocks of windows follow.
     """
     gaps = [a - b for a, b in zip(whole, cut, strict=True)]
-    return abs(mean_and_spread(gaps)[0]) < max(LEAST, half_width(gaps))
+    return abs(mean_and_spread(gaps[:seeds])[0]) < max(LEAST, half_width(gaps, seeds))
 
 
-def in_longer(short: Sequence[float], whole: Sequence[float], cut: Sequence[float], tolerance: float) -> str:
+def in_longer(
+    short: Sequence[float], whole: Sequence[float], cut: Sequence[float], tolerance: float, seeds: int | None = None
+) -> str:
     r"""The word for a model in a longer context: "breaks", "ignores", "extrapolates", "suffers" or "not decided".
 
-    It breaks if all of the 95% interval of whole - short is above the tolerance, by Student's t over seeds. It holds if
-    none of it is, and whole - cut decides: no difference by `ignores_far`, whole below cut, or whole above.
+    It breaks if all of the 95% interval of whole - short is above the tolerance, by `judge`. It holds if none of it is,
+    and whole - cut decides: no difference by `ignores_far`, whole below cut, or whole above.
 
     Arguments: short, whole, cut: losses or shares of errors, one a seed, in the training window, in the longer context,
-    and there with attention cut to the training window; at least two. tolerance: how much more still holds.
+    and there with attention cut to the training window; at least two. tolerance: how much more still holds. seeds: as
+    `half_width`, where losses in blocks of windows follow.
     """
     rises = [b - a for a, b in zip(short, whole, strict=True)]
-    judged = judge(rises, tolerance, "rises")
+    judged = judge(rises, tolerance, "rises", seeds)
     if judged != "failed":
         return "breaks" if judged == "came true" else judged
-    if ignores_far(whole, cut):
+    if ignores_far(whole, cut, seeds):
         return "ignores"
-    return "extrapolates" if mean_and_spread(whole)[0] < mean_and_spread(cut)[0] else "suffers"
+    return "extrapolates" if numpy.mean(whole[:seeds]) < numpy.mean(cut[:seeds]) else "suffers"
