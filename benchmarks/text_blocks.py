@@ -2,8 +2,8 @@ r"""From window to window: the text study's losses with attention cut, and with 
 
     python benchmarks/text_blocks.py             # an hour; finished parts are kept in runs/text_blocks
 
-Trains the study's models again, since it kept their means alone. Another processor rounds sines otherwise, which makes
-other models of some: from those stands here what a cut or a move adds in each block. Writes results/text_blocks.json.
+Trains the study's models again, since it kept their means alone. Another processor rounds otherwise, which makes other
+models of some: from those stands here what a cut or a move adds in each block. Writes results/text_blocks.json.
 Chapter: How to measure position.
 """
 

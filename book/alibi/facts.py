@@ -12,7 +12,7 @@ from posenc.chapters.alibi.figures import KEYS, MATCH, content_logits
 from posenc.chapters.rope import facts as rope
 from posenc.lab.experiments import ONE_A_PLACE, in_longer, load_results, on_windows, verdict
 from posenc.lab.experiments.plots import AMOUNT, HIDDEN
-from posenc.lab.experiments.verdicts import LEAST
+from posenc.lab.experiments.verdicts import EQUAL
 from posenc.lab.write import finish, print_errors, say_all, seeded
 
 HEADS = 8
@@ -195,5 +195,9 @@ def verdict_numbers() -> dict[str, str]:
     assert min(grid[-1, 0], grid[0, -1]) - grid[0, 0] > found.change
     steepest, *_, mildest = slopes(STUDY["settings"]["num_heads"]).double().tolist()
     assert far_share(steepest) < 0.001 and mildest == 1 / 256
-    words = {"verdict": found.words, "least": f"{LEAST:g}", "far_mildest": f"{far_share(mildest):.0%}"}
+    words = {
+        "verdict": found.words,
+        "least": f"{EQUAL * STUDY['tolerance']:g}",
+        "far_mildest": f"{far_share(mildest):.0%}",
+    }
     return words | {"rope_keys": f"{rope.rises()['all']:.3f}"}  # as that chapter's table has it

@@ -11,7 +11,7 @@ from myst_nb import glue
 from posenc.chapters.compare.figures import TEXT, losses
 from posenc.chapters.compare.properties import check_properties, cost_numbers, parameters, properties
 from posenc.lab.experiments import SWEEPS, half_width, in_longer, load_results, mean_and_spread, on_windows, verdict
-from posenc.lab.experiments.verdicts import LEAST
+from posenc.lab.experiments.verdicts import EQUAL
 from posenc.lab.titles import link
 from posenc.lab.train.measures import BLOCKS
 from posenc.lab.write import cell, finish, interval, listed, say_all, table, typeset, unbroken
@@ -123,9 +123,10 @@ def check_verdicts():
         return {name for name, pair in pairs.items() if pair == (on_text, on_needle)}
 
     assert "extrapolates" not in map(word_on_text, RESULTS[TEXT]["methods"])
-    assert those("ignores", "extrapolates") == {"stickbreaking", "transformer_xl"}
-    assert those("ignores", "breaks") == {"rse"} and saved("transformer_xl")[:SEEDS].mean() > 5 * LEAST
+    assert those("ignores", "extrapolates") == {"stickbreaking"} and those("ignores", "breaks") == {"rse"}
     assert those("suffers", "extrapolates") == {"shaw"} and those("suffers", "breaks") == {"alibi"}
+    assert those("holds", "extrapolates") == {"transformer_xl"} and those("holds", "not decided") == {"kerple"}
+    assert saved("transformer_xl")[:SEEDS].min() > 0  # as the page says
     assert those("breaks", "breaks") == {"rope", "exposb"} and "t5" in those("breaks", "extrapolates")
     assert {name for name, pair in pairs.items() if "not decided" in pair} == {"kerple", "fox", "cope", "sinusoidal"}
     assert RESULTS["needle"]["tolerance"] == RESULTS[TEXT]["tolerance"]
@@ -167,7 +168,8 @@ def counts_table():
     told = [value for name in ONE_CHAPTER for key, value in load_results(name).items() if "predict" in key]
     more = sum(len(each) if isinstance(each, dict) or isinstance(each[0], dict) else 1 for each in told)
     rows.append(["and texts of predictions in single chapters", more, *["judged there"] * 3])
-    rows.append(["and a method beside the lowest, on this page", len(BESIDE), *["told apart or not"] * 3])
+    rows.append(["and pairs of methods, on this page", len(BESIDE), *["told apart or not"] * 3])
+    rows.append(["and intervals of cut, distance and keys, on text", 4 * len(RESULTS[TEXT]["methods"]), *["read"] * 3])
     return table(["experiment", "predictions", *words], rows)
 
 
@@ -181,7 +183,7 @@ def text_table():
 def factorial_table():
     """What distances and keys add to the loss, moved one at a time."""
     head = ["distance alone", "keys alone", "both"]
-    return table_of(TEXT, head, lambda name: [interval(moved, 2, SEEDS) for moved in factorial(name)])
+    return table_of(TEXT, head, lambda name: [interval(moved, 3, SEEDS) for moved in factorial(name)])
 
 
 def masked_table():
@@ -274,7 +276,7 @@ def level(values: dict, seeds: int | None = None) -> tuple[list, list]:
     """
     ranked = sorted(values, key=lambda name: np.mean(values[name][:seeds]))
     gaps = {name: np.subtract(values[name], values[ranked[0]]) for name in ranked}
-    BESIDE.update((name, gap[:seeds].mean()) for name, gap in gaps.items() if name != ranked[0])
+    BESIDE.update((*ranked, name) for name in ranked[1:])
     return [name for name in ranked if gaps[name][:seeds].mean() <= half_width(gaps[name], seeds)], ranked
 
 
@@ -332,7 +334,7 @@ def leaves() -> dict[str, str]:
     learning = {name for name in text if parameters(name, "study") > parameters("nope", "study")}
     fixed = {name: start[name] for name in text if name not in learning}
     both = [name for name in judged_at_all() if word_on_needle(name) == "extrapolates"]
-    both = [name for name in both if word_on_text(name) in ("ignores", "suffers")]
+    both = [name for name in both if word_on_text(name) in ("ignores", "suffers", "holds")]
     puzzle = {
         name: {n: wrong(name, n, 1) for n in text if wrong(name, n, 0).max() <= LEARNED}
         for name in ("recall", "counting")
@@ -417,7 +419,7 @@ def puzzle_numbers() -> dict:
     assert 0 < gaps.min() and gaps.mean() <= RESULTS[TEXT]["tolerance"]  # "with every seed, by less than"
     return {puzzle: words for puzzle, (_, words) in rankings.items()} | {
         "learned": f"{LEARNED:.0%}",
-        "least": f"{LEAST:g}",
+        "least": f"{EQUAL * RESULTS[TEXT]['tolerance']:g}",
         "needle_near": puzzle_ranking("needle", "near")[1],
         "needle_cut": f"{min(wrong('needle', name, 'far, cut').mean() for name in needle):.0%}",
         "fox_by": f"{fox[1]['mean'] - fox[0]['mean']:.3f}",

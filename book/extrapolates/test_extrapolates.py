@@ -15,7 +15,7 @@ from posenc.lab.experiments import in_longer
         ([1.60, 1.61], [1.62, 1.63], [1.75, 1.76], "extrapolates"),
         ([1.60, 1.61], [1.62, 1.63], [1.6205, 1.6305], "ignores"),
         ([1.60, 1.61], [1.62, 1.63], [1.60, 1.61], "suffers"),
-        ([1.60, 1.61], [1.62, 1.63], [1.75, 1.62], "ignores"),  # two seeds that say the opposite
+        ([1.60, 1.61], [1.62, 1.63], [1.75, 1.62], "holds"),  # two seeds that say the opposite
     ],
 )
 def test_the_word_for_a_longer_context(short, whole, cut, word):

@@ -12,7 +12,7 @@ import posenc
 from posenc.bias.fox import decay
 from posenc.chapters.cope.facts import PUZZLES, SOLVED
 from posenc.chapters.cope.gates import SHUT, WORDS, presets, read
-from posenc.lab.experiments import ignores_far, judge, load_results, mean_and_spread, on_windows, verdict
+from posenc.lab.experiments import in_longer, judge, load_results, mean_and_spread, on_windows, verdict
 from posenc.lab.experiments.plots import AMOUNT, HIDDEN, plot_by_position
 from posenc.lab.write import finish, pm, signed_pm, table
 
@@ -199,8 +199,8 @@ def lengths_numbers() -> dict[str, str]:
     by_cut = [mean(runs) for runs in zip(*results["methods"]["fox"]["context_cut"])]
     keys = next(cut for cut, loss in zip(results["cuts"], by_cut) if loss <= by_cut[-1] + KEYS_TOLERANCE)
     layers = results["settings"]["num_layers"]
-    whole_and_cut = (on_windows(results, "fox", kind=kind) for kind in ("whole", "cut"))
-    assert ignores_far(*whole_and_cut, len(results["seeds"]))  # as the text says
+    three = (on_windows(results, "fox", at, kind) for at, kind in ((0, "whole"), (-1, "whole"), (-1, "cut")))
+    assert in_longer(*three, results["tolerance"], len(results["seeds"])) == "ignores"
     return {
         "verdict": verdict(results, "fox").words,
         "rank": f"{sorted(whole, key=whole.get).index('fox') + 1} of these {len(whole)}",

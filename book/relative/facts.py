@@ -41,7 +41,7 @@ def numbers():
     last = int((bucket(-torch.arange(129), bidirectional=False) < 31).sum())  # the first distance in T5's last bucket
     rates = {f"t5_{name}": f"{rate_tried('t5', 0.006, own):.2f}" for name, own in (("common", 1), ("chosen", 10))}
     say_all("relative", rates | {"moved": f"{mean(sinusoid):.0%}", "unseen_t5": unseen_buckets(), "t5_last": last})
-    say_all("relative", {"xl_saves": interval(far_keys("transformer_xl"), seeds=SEEDS)})
+    say_all("relative", {"xl_saves": interval(far_keys("transformer_xl"), 4, SEEDS)})
     say_all("relative", {"shaw_small": f"{rows / 1e3:.0f} kB", "shaw_large": f"{pairs / 1e6:.0f} MB"})
 
 

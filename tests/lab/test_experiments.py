@@ -27,7 +27,7 @@ from posenc.lab.experiments import (
 )
 from posenc.lab.experiments.command import main
 from posenc.lab.experiments.sweeps import CUT, arms_of
-from posenc.lab.experiments.verdicts import CLAIMS, T95, half_width, ignores_far
+from posenc.lab.experiments.verdicts import CLAIMS, T95, half_width, in_longer
 from posenc.lab.train import Settings, settings, settings_for
 from posenc.lab.train.tasks import TASKS, load_corpus
 from posenc.methods import on_text
@@ -103,12 +103,18 @@ def test_student_t_leaves_out_five_percent(freedom):
     assert 2 * scale * torch.trapezoid(density, angle).item() == pytest.approx(0.95, abs=1e-4)
 
 
-def test_far_context_is_ignored_where_its_interval_holds_zero():
-    bound, cut = 4.303 * 0.001 / math.sqrt(3), [1.0] * 3
-    within, beyond = ([1 + factor * bound + noise for noise in (-0.001, 0, 0.001)] for factor in (0.99, 1.01))
-    assert ignores_far(within, cut) and not ignores_far(beyond, cut) and not ignores_far(cut, beyond)
-    assert ignores_far([1.0009] * 5, [1.0] * 5) and not ignores_far([1.0011] * 5, [1.0] * 5)
-    assert ignores_far([1.0011] * 5 + [1.1011, 0.9011] * 8, [1.0] * 21, seeds=5)  # other windows might say otherwise
+def test_how_a_model_holds_is_said_by_the_interval_of_whole_less_cut():
+    half = 4.303 * 0.001 / math.sqrt(3)
+
+    def word(mean, tolerance):
+        return in_longer([1.0] * 3, [1 + mean - 0.001, 1 + mean, 1 + mean + 0.001], [1.0] * 3, tolerance)
+
+    assert word(0.99 * half, 0.02) == word(-0.99 * half, 0.02) == "holds"
+    assert word(1.01 * half, 0.02) == "suffers" and word(-1.01 * half, 0.02) == "extrapolates"
+    assert word(1.01 * half, 20.2 * half) == "ignores"
+    short, whole, blocks = [1.0] * 21, [1.01] * 5, [1.1, 0.9] * 8
+    assert in_longer(short[:5], whole, short[:5], 0.09) == "suffers"
+    assert in_longer(short, whole + blocks, short, 0.09, seeds=5) == "holds"  # other windows might say otherwise
 
 
 def test_an_interval_is_student_s_over_seeds():

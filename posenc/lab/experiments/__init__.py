@@ -18,7 +18,6 @@ from posenc.lab.experiments.verdicts import (
     Interval,
     Verdict,
     half_width,
-    ignores_far,
     in_longer,
     interval,
     judge,
@@ -27,5 +26,5 @@ from posenc.lab.experiments.verdicts import (
 )
 
 __all__ = ["ONE_A_PLACE", "SWEEPS", "Comparison", "Interval", "Verdict", "check_results", "commit_of", "compare"]
-__all__ += ["cpu_model", "half_width", "ignores_far", "in_longer", "interval", "judge", "load_results"]
+__all__ += ["cpu_model", "half_width", "in_longer", "interval", "judge", "load_results"]
 __all__ += ["mean_and_spread", "on_windows", "provenance", "read_json", "six_digits", "verdict", "write_json"]

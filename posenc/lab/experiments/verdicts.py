@@ -123,7 +123,7 @@ T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.
 T95 += (2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042, 2.040)
 
 
-LEAST = 0.001  # nats: what is below makes no difference, however narrow its interval
+EQUAL = 0.1  # of the tolerance: an interval within so much of zero is no difference
 
 
 def half_width(values: Sequence[float], seeds: int | None = None) -> float:
@@ -196,25 +196,14 @@ def block_changes(results: dict, arm: str) -> numpy.ndarray | None:
     return after[: len(before)] - before[: len(after)]
 
 
-def ignores_far(whole: Sequence[float], cut: Sequence[float], seeds: int | None = None) -> bool:
-    r"""Whether attending to the far context makes no difference to the loss.
-
-    It makes one where the mean of whole - cut is at least `LEAST` and its 95% interval leaves out zero.
-
-    Arguments: whole, cut: losses, one a seed, of the model as it is and with its attention cut; at least two. seeds: as
-    `half_width`, where losses in blocks of windows follow.
-    """
-    gaps = [a - b for a, b in zip(whole, cut, strict=True)]
-    return abs(mean_and_spread(gaps[:seeds])[0]) < max(LEAST, half_width(gaps, seeds))
-
-
 def in_longer(
     short: Sequence[float], whole: Sequence[float], cut: Sequence[float], tolerance: float, seeds: int | None = None
 ) -> str:
-    r"""The word for a model in a longer context: "breaks", "ignores", "extrapolates", "suffers" or "not decided".
+    r"""The word for a model in a longer context: "breaks", "not decided", or how it holds.
 
-    It breaks if all of the 95% interval of whole - short is above the tolerance, by `judge`. It holds if none of it is,
-    and whole - cut decides: no difference by `ignores_far`, whole below cut, or whole above.
+    It breaks if all of the 95% interval of whole - short is above the tolerance, by `judge`, and holds if none is.
+    How, says the 95% interval of whole - cut: "ignores" within `EQUAL` times the tolerance of zero, "extrapolates"
+    below zero, "suffers" above; else it "holds", and these data don't tell how.
 
     Arguments: short, whole, cut: losses or shares of errors, one a seed, in the training window, in the longer context,
     and there with attention cut to the training window; at least two. tolerance: how much more still holds. seeds: as
@@ -224,6 +213,8 @@ def in_longer(
     judged = judge(rises, tolerance, "rises", seeds)
     if judged != "failed":
         return "breaks" if judged == "came true" else judged
-    if ignores_far(whole, cut, seeds):
+    gaps = [a - b for a, b in zip(whole, cut, strict=True)]
+    mean, half = numpy.mean(gaps[:seeds]), half_width(gaps, seeds)
+    if abs(mean) + half <= EQUAL * tolerance:
         return "ignores"
-    return "extrapolates" if numpy.mean(whole[:seeds]) < numpy.mean(cut[:seeds]) else "suffers"
+    return "holds" if abs(mean) <= half else "extrapolates" if mean < 0 else "suffers"
