@@ -12,7 +12,7 @@
     relative: "t5 shaw transformer xl kerple fire buckets relative position positions",
     rope: "rotation rotations rotary rotate roformer",
     rope2d: "2d image images axial mrope vision",
-    scaling: "yarn ntk longrope interpolation extrapolation long longer context length",
+    scaling: "yarn ntk dynamic longrope interpolation extrapolation long longer context length",
     sinusoidal: "frequency frequencies wavelength wavelengths",
     why_position: "permutation permutations equivariant equivariance order nope",
   };
@@ -46,7 +46,7 @@
       boost: { taught: 15, title: 2, heading: 4, code: 0.5 }, prefix: (word) => word.length > 3, fuzzy: (word) => (word.length > 5 ? 0.15 : 0),
       weights: { prefix: 0.3, fuzzy: 0.15 },
       boostDocument: (at, word, section) =>
-        (LISTS.test(section.page) ? 0.25 : section.page.startsWith("notebooks") ? 0.6 : 1) * (section.top ? 1.2 : 1),
+        (LISTS.test(section.page) ? 0.2 : section.page.startsWith("notebooks") ? 0.6 : 1) * (section.top ? 1.2 : 1),
     });
     const exact = new Set(wanted);
     return found.slice(0, 100).map((section) => {
