@@ -10,7 +10,7 @@ ROOMS = {
     "kernels": (["posenc/kernels/*.py"], 2400),
     "lab": (["posenc/lab/**/*"], 8589),
     "package": (["posenc/**/*.py"], 6680),
-    "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16652),
+    "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16661),
     "benchmarks": (["benchmarks/*"], 3692),
     "book's tools": (["book/_ext/*", "book/_static/*", "book/_tools/*.py"], 4136),
     "results": (["results/**/*.json"], 14358),

@@ -119,20 +119,26 @@ def _precision(place, dtype, octave, pair):
     errors = octave_errors(place, dtype)[:, pair]
     here = errors[octave - OCTAVES[0]].item()
     value = f"position {start:,} + %{{x}}: %{{y:.3f}}<extra></extra>"
-    off, lower = "from position %{customdata:,}: off by %{y:.2g}<extra></extra>", dict(panel=2, showlegend=False)
-    starts, ticks = [2**n for n in OCTAVES], dict(tickvals=[4, 8, 11, 14, 17, 20], tickangle=0)
+    off, lower = "from position %{customdata}<extra></extra>", dict(panel=2, showlegend=False)
+    said = [f"{2**n:,}: off by {_off_by(error)}" for n, error in zip(OCTAVES, errors.tolist())]
+    ghost, ticks = octave_errors("positions", dtype)[:, pair], dict(tickvals=[4, 8, 11, 14, 17, 20], tickangle=0)
+    rise, shown = OCTAVES[int((ghost > 0.01).double().argmax())], place != "positions"
     data = [
         line("exact", fine, ((start + fine) * w).cos(), "gray", 2),
         dots("as computed", steps, got, "orange", 8, "diamond", hover=value),
-        line("largest error", list(OCTAVES), errors, "blue", 2.5, hover=off, customdata=starts, **lower),
-        pin("here", octave, 0, 2.1, xaxis="x2", yaxis="y2"),
+        line("that of positions", list(OCTAVES), ghost.clamp(min=1e-3), "gray", 2, "dot", **lower, opacity=shown),
+        label("whose", rise, 0.3, "positions\u2002" * shown, "gray", "middle left", panel=2),
+        line("largest error", list(OCTAVES), errors.clamp(min=1e-3), "blue", 2.5, hover=off, customdata=said, **lower),
+        pin("here", octave, 8e-4, 3, xaxis="x2", yaxis="y2"),
     ]
     layout = dict(
         height=480,
         xaxis=axis(-0.7, AROUND + 0.7, "tokens on from the position below", anchor="y"),
-        yaxis=axis(-1.2, 1.2, "cosine", domain=[0.51, 1], tickvals=[-1, 0, 1]),
+        yaxis=axis(-1.2, 1.2, "cosine", domain=[0.57, 1], tickvals=[-1, 0, 1]),
         xaxis2=axis(3.6, 20.4, "position", anchor="y2", ticktext="16 256 2k 16k 131k 1M".split(), **ticks),
-        yaxis2=axis(0, 2.3, "off by", domain=[0, 0.32], tickvals=[0, 1, 2]),
+        yaxis2=axis(
+            -3.2, 0.6, "off by", domain=[0, 0.38], type="log", tickvals=[1e-3, 0.1, 1], ticktext=["≤ 0.001", "0.1", "1"]
+        ),
     )
     return dict(data=data, layout=layout), {"position": thousands(start), "here": _off_by(here)}
 
@@ -143,7 +149,7 @@ precision = explorable(
     alt="Above, the cosine of one pair at 33 neighboring positions: the exact curve, and a diamond for what is "
     "computed. With positions in bf16 the diamonds sit on the curve up to position 256; beyond it neighbors share a "
     "value, and the diamonds part from the curve. Below, the largest error against the position, which doubles from "
-    "mark to mark; the upright line is dragged to where the upper drawing looks.",
+    "mark to mark, that of rounded positions dotted; the upright line is dragged to where the upper drawing looks.",
     readout="position {position} · cosine off by {here}",
     handles={"here": "octave"},
     place=slider(list(PLACES), label="rounded"),

@@ -40,7 +40,10 @@ def _angles(scheme, factor, target=4):
     new = pairs[(pairs >= first) & (kept > most * (1 + 1e-9))]  # rounding, where a scheme hits the edge exactly
     end, edge, by = DIM // 2 + 0.5, math.log2(target), (1 / kept).log2()  # the axis is in powers of two, downward
     shaded, hatched = dict(fill="toself"), dict(fill="toself", fillpattern=dict(shape="/", size=9))
-    words, hover = ["shaded: neighbors blur", f"hatched: new at {target} L"], "pair %{x}: divided by %{customdata:.2f}"
+    words, hover = (
+        ["shaded:<br>neighbors blur", f"hatched:<br>new at {target} L"],
+        "pair %{x}: divided by %{customdata:.2f}",
+    )
     sides = {0: "0", 20: "20<br>closed: full circle in training", 40: "40", 55: "<br>open: less"}
     ticks = dict(tickvals=[*sides], ticktext=[*sides.values()], tickangle=0, showgrid=False)
     data = [
@@ -56,7 +59,7 @@ def _angles(scheme, factor, target=4):
         showlegend=False,
         margin=dict(t=10),
         xaxis=axis(-0.8, end, "pair of lanes i, fast to slow", **ticks),
-        yaxis=axis(4.4, -0.7, "speed divided by", tickvals=[*range(5)], ticktext=[f"{2**n}" for n in range(5)]),
+        yaxis=axis(4.4, -1, "speed divided by", tickvals=[*range(5)], ticktext=[f"{2**n}" for n in range(5)]),
     )
     slowed = int((kept[:first] < 1 - 1e-9).sum())
     return dict(data=data, layout=layout), {"blind": len(new), "open": len(pairs) - first, "slowed": slowed}

@@ -41,17 +41,17 @@ def _depth(length):
         bars("no angles", still, y, "gray", marker=dict(pattern=dict(shape=".", size=5)), **look),
         upright("this text", length, 0.4, height + 0.6, "ink"),
         label("its length", length, -0.2, f"this text: {length:,}", "ink", cliponaxis=False),
-        label("key", [67, 2**15.3, 2**20], [-1.7] * 3, key, ["blue", "red", "gray"], "middle right", cliponaxis=False),
+        label("key", [67, 2**15.3, 2**20], [-1.5] * 3, key, ["blue", "red", "gray"], "middle right", cliponaxis=False),
         label("what follows", [2**20] * len(y), y, said, inks, "middle right", 12, cliponaxis=False),
     ]
     ticks = dict(tickvals=[128, 2**13, 2**20], ticktext=["128", "8,192", "2²⁰"], tickangle=0)
     layout = dict(
-        height=460,
+        height=480,
         showlegend=False,
         barmode="overlay",
         margin=dict(t=10, r=84),
         xaxis=axis(math.log10(64), math.log10(2**20.1), "how far back the layer sees, tokens", type="log", **ticks),
-        yaxis=axis(height + 0.7, -2.2, tickvals=y, ticktext=names, ticks="", showgrid=False),
+        yaxis=axis(height + 0.7, -3.4, tickvals=y, ticktext=names, ticks="", showgrid=False),
     )
     return dict(data=data, layout=layout)
 
