@@ -94,7 +94,7 @@ def measure_needle(method, seed):
     return {"right": share_wrong(torch.arange(settings.length)), "shuffled": share_wrong(shuffled)}
 
 
-def over_seeds(found):
+def as_lists(found):
     """What each seed found: lists as they are, of dicts one dict of lists."""
     return {key: [one[key] for one in found] for key in found[0]} if isinstance(found[0], dict) else found
 
@@ -112,10 +112,10 @@ def main():
     }
     for method in tqdm(CHOICE):
         found = [record.kept(f"practice/{method}-{seed}", measure, method, seed) for seed in record.SEEDS]
-        by_kind = {kind: over_seeds([one[kind] for one in found]) for kind in found[0]}
+        by_kind = {kind: as_lists([one[kind] for one in found]) for kind in found[0]}
         results["methods"][method] = {"scores": {"right": by_kind["decoding"]["right"]}} | by_kind
     results["needle"] = {
-        method: over_seeds(
+        method: as_lists(
             [record.kept(f"practice/needle-{method}-{s}", measure_needle, method, s) for s in record.SEEDS]
         )
         for method in tqdm(PROBED, "needle")

@@ -2,8 +2,8 @@ r"""From window to window: the text study's losses with attention cut, and with 
 
     python benchmarks/text_blocks.py             # an hour; finished parts are kept in runs/text_blocks
 
-Trains the study's models again, since it kept their means alone. Another processor rounds otherwise, which makes other
-models of some: from those stands here what a cut or a move adds in each block. Writes results/text_blocks.json.
+Trains the study's models again, since it kept their means alone. Some come out as other models, likely since processors
+round otherwise: from those stands here what a cut or a move adds in each block. Writes results/text_blocks.json.
 Chapter: How to measure position.
 """
 
@@ -48,7 +48,7 @@ def measure(arm, seed):
 def main():
     results = record.begun(__doc__, "text_blocks", "study", record.chosen("rope"))
     cells = record.in_turn(itertools.product(TEXT["methods"], record.SEEDS), measure, "text_blocks", "cells")
-    again = {arm: max(cells[arm, seed][80:] or [0.0] for seed in record.SEEDS) for arm in TEXT["methods"]}
+    again = {arm: max(sum(cells[arm, seed][80:]) for seed in record.SEEDS) for arm in TEXT["methods"]}
     results |= {
         "question": "How much do the text study's numbers change with the windows that are read?",
         "unit": "nats per character",
@@ -59,7 +59,7 @@ def main():
         "in_blocks": {
             arm: record.over_seeds([cells[arm, seed][:80] for seed in record.SEEDS]) for arm in TEXT["methods"]
         },
-        "other_models": {arm: off for arm, (off,) in again.items() if off},
+        "other_models": {arm: off for arm, off in again.items() if off},
     }
     record.write(results)
 

@@ -12,7 +12,7 @@ ROOMS = {
     "package": (["posenc/**/*.py"], 6680),
     "chapters": (["book/__init__.py", "book/[a-z]*/*.py", "book/[a-z]*/*.js"], 16661),
     "benchmarks": (["benchmarks/*"], 3692),
-    "book's tools": (["book/_ext/*", "book/_static/*", "book/_tools/*.py"], 4136),
+    "book's tools": (["book/_ext/*", "book/_static/*", "book/_tools/*.py"], 4138),
     "results": (["results/**/*.json"], 14358),
 }
 LONGEST = 500  # lines of a file of Python

@@ -5,25 +5,28 @@
   // What people type for a chapter beside its title.
   const TAUGHT = {
     alibi: "slopes linear bias biases",
-    fox: "forget forgetting gate gates",
-    gradients: "gradient gradients backprop backpropagation",
-    kernels: "kernel kernels triton flashattention",
+    fox: "forget forgetting gates",
+    gradients: "gradients backprop backpropagation",
+    kernels: "kernels triton flashattention",
     practice: "kv kvcache cache packing packed padding",
-    relative: "t5 shaw transformer xl kerple fire buckets relative position positions",
-    rope: "rotation rotations rotary rotate roformer",
-    rope2d: "2d image images axial mrope vision",
+    relative: "t5 shaw transformer xl kerple fire buckets relative positions",
+    rope: "rotations rotary rotate roformer",
+    rope2d: "2d images axial mrope vision",
     scaling: "yarn ntk dynamic longrope interpolation extrapolation long longer context length",
-    sinusoidal: "frequency frequencies wavelength wavelengths",
-    why_position: "permutation permutations equivariant equivariance order nope",
+    sinusoidal: "frequency frequencies wavelengths",
+    why_position: "permutations equivariant equivariance order nope",
   };
   const LISTS = /^book\/(api|notation|references|(errata|teachers)\/index)\./;
   const COMMON = new Set(("a an and are as at be by can do for from get got has have how i if in is it its my no not of on or so " +
     "than that the then there this to was we what when where which why will with you your").split(" "));
 
   // A name is also its parts; plurals count as their singular; numbers say nothing.
-  const PARTS = /_+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/;
+  const humps = (word) => {
+    const parts = word.split(/(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/);
+    return parts.every((part) => part.length > 2) ? parts : [word]; // RoPE is one word
+  };
   const tokens = (text) => (text.match(/[\p{L}\p{N}_]+/gu) || []).flatMap((word) => {
-    const parts = word.split(PARTS).filter(Boolean);
+    const parts = word.split("_").filter(Boolean).flatMap(humps);
     return (parts.length > 1 ? [word, ...parts] : [word]).map((part) => part.toLowerCase());
   });
   const term = (word) => (COMMON.has(word) || /^\d+$/.test(word) ? null : word.replace(/(?<=..[^s])s$/, ""));
@@ -48,11 +51,10 @@
       boostDocument: (at, word, section) =>
         (LISTS.test(section.page) ? 0.2 : section.page.startsWith("notebooks") ? 0.6 : 1) * (section.top ? 1.2 : 1),
     });
-    const exact = new Set(wanted);
     return found.slice(0, 100).map((section) => {
       const said = " " + terms([section.heading, section.text, section.code].join(" ")).join(" ") + " ";
       const side = pairs.length ? pairs.filter((pair) => said.includes(` ${pair} `)).length / pairs.length : 0;
-      const whole = [...exact].filter((word) => said.includes(` ${word} `)).length / (exact.size || 1);
+      const whole = wanted.filter((word) => said.includes(` ${word} `)).length / (wanted.length || 1);
       const named = section.heading.toLowerCase() === asked.toLowerCase() ? 5 : 1;
       const teaches = wanted.every((word) => terms(section.taught).includes(word)) ? 3 : 1;
       return [section, section.score * (1 + side) * (0.3 + whole) * named * teaches];

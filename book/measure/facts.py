@@ -279,7 +279,7 @@ def prediction_numbers() -> dict:
 def read_by(name: str) -> str:
     """Links to the chapters whose files name a frozen result: in quotes, or in a role of their text."""
     names = "text|" * (name == TEXT) + name
-    read = re.compile(rf'"{name}"{r"|kind=.cut|at, kind" * (name == "text_blocks")}|\{{r\}}`[^`]*\b({names})\.')
+    read = re.compile(rf'"{name}"{"|on_windows" * (name == "text_blocks")}|\{{r\}}`[^`]*\b({names})\.')
     files = [path for path in sorted((ROOT / "book").glob("[a-z]*/*")) if path.suffix in (".md", ".py")]
     files.remove(ROOT / "book/measure/facts.py")  # which names them for the table of files
     chapters = dict.fromkeys(path.parent.name for path in files if read.search(path.read_text("utf-8")))
