@@ -62,7 +62,8 @@ def load_live(name: str) -> ModuleType:
 
     A live figure is a module of a chapter, book/<chapter>/<name>.py, with
 
-        TITLE, ALT      one line; one or two sentences on what it shows and what to do with it; or {argument: them}
+        TITLE, SEE, ALT one line; a dozen words on what to do and to watch; one or two sentences on what it shows and
+                        what to do with it; or {argument: them}
         data()          what the script gets: plain JSON, computed by `posenc`
         picture()       an SVG of how it stands before it is touched, as text: seen before, without scripts and in print
         EAGER           if True, the page itself brings the script, which then draws before the reader stirs

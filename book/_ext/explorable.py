@@ -33,12 +33,12 @@ EMBED = Path(__file__).parent / "templates" / "embed.html"
 PLAYER = ("player.js", "player.css", "plotly-cartesian.min.js")
 
 
-def legend(alt: str, id: str) -> nodes.legend:
-    r"""What to see, folded, so that it doesn't answer the question that stands before the figure; and its own page."""
-    before = nodes.raw("", "<details><summary>What to see</summary>", format="html")
+def legend(see: str, alt: str, id: str) -> nodes.legend:
+    r"""What to do and to watch, in a line that answers no question that stands before the figure; and its own page."""
+    from posenc.lab.explore.page import legend_html
+
     alone = f'<a class="explorable-embed" href="posenc-embed/{id}.html">This figure alone</a>'
-    after = nodes.raw("", f"</details>{alone}", format="html")
-    return nodes.legend("", before, nodes.paragraph("", "", nodes.Text(alt)), after)
+    return nodes.legend("", nodes.raw("", legend_html(see, alt) + alone, format="html"))
 
 
 class ExplorableDirective(SphinxDirective):
@@ -63,10 +63,11 @@ class ExplorableDirective(SphinxDirective):
         body = body.replace('<div class="explorable-body"', f'<div class="explorable-body" data-src="{name}"', 1)
         figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(shown.title))
-        figure += legend(shown.alt, shown.id)
+        figure += legend(shown.see, shown.alt, shown.id)
         self.options.setdefault("name", f"fig-{shown.id}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
-        embedded = dict(id=shown.id, anchor=figure["ids"][0], title=shown.title, alt=shown.alt, body=body)
+        embedded = {"id": shown.id, "anchor": figure["ids"][0], "title": shown.title, "body": body}
+        embedded |= {"see": shown.see, "alt": shown.alt}
         self.env.metadata[self.env.docname].setdefault("explorables", {})[name] = embedded
         return [figure]
 
@@ -91,7 +92,8 @@ class LiveDirective(SphinxDirective):
         try:
             shown = load_live(name)
             picture, data = shown.picture(*more), shown.data(*more)
-            title, alt = (t[more[0]] if isinstance(t, dict) else t for t in (shown.TITLE, shown.ALT))
+            said = (shown.TITLE, shown.SEE, shown.ALT)
+            title, see, alt = (t[more[0]] if isinstance(t, dict) else t for t in said)
         except ValueError as error:
             raise self.error(str(error)) from error
         figure = nodes.figure(classes=["live"], shows=name)
@@ -102,10 +104,10 @@ class LiveDirective(SphinxDirective):
         figure += nodes.raw("", body, format="html")
         figure += nodes.caption("", "", nodes.Text(title))
         id = ".".join(self.arguments)
-        figure += legend(alt, id)
+        figure += legend(see, alt, id)
         self.options.setdefault("name", f"fig-{id}".replace(".", "-").replace("_", "-"))
         self.add_name(figure)
-        embedded = dict(id=id, anchor=figure["ids"][0], title=title, alt=alt, body=body, script=name)
+        embedded = dict(id=id, anchor=figure["ids"][0], title=title, see=see, alt=alt, body=body, script=name)
         self.env.metadata[self.env.docname].setdefault("live", {})[id] = embedded
         return [figure]
 
@@ -177,6 +179,7 @@ def write_embeds(app: Sphinx, out: Path) -> None:
             "first_script": FIRST_SCRIPT,
             "title": shown["title"],
             "alt": shown["alt"],
+            "see": shown["see"],
             "body": shown["body"].replace("posenc-static/", "../_static/"),
             "source": f"{app.builder.get_target_uri(page)}#{shown['anchor']}",
             "chapter": app.env.titles[page].astext(),

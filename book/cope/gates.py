@@ -14,6 +14,10 @@ ROW = (
     "Twelve words, over each its gate: a grille to pull up and down, open at 1. A mark under them moves the query. "
     "Dashed outlines are what stood there before the last move. Below, "
 )
+SEE = {
+    "cope": "Pull a gate down: which keys slide along, and which stay?",
+    "fox": "Pull one gate down: who loses weight, and who does not?",
+}
 ALT = {
     "cope": f"{ROW}the position of each key: a staircase that rises from the query to the left, by one gate a step, "
     "with a dashed line at the last row of the table. By it the query's product with the rows, as squares on a curve,"

@@ -10,6 +10,7 @@ from posenc import rope
 from posenc.lab.explore.page import escape
 
 TITLE = "Two hands on a clock"
+SEE = "Drag the bracket, or a hand by its tip. Which bars move?"
 ALT = (
     "A sentence, and a bracket between two of its words: the query, it, and the key, cat. Below, a dial with a long "
     "hand for the query and a short dashed one for the key, each turned by its word's place, the arc between them, and "

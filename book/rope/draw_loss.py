@@ -11,6 +11,7 @@ from posenc.lab.explore.page import escape
 from posenc.lab.titles import title
 
 TITLE = "Draw the loss beyond the training length, then see it"
+SEE = "Draw the loss with one stroke, then see what was measured."
 ALT = (
     "Loss in nats per character against characters of context, up to the training length. Three points beyond it can "
     "be moved up and down; a button then draws what was measured, means and one standard deviation over seeds, another "

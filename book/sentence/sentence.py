@@ -19,6 +19,7 @@ from posenc.methods import METHODS, on_text
 
 TITLE = "One sentence, every method: where a word looks"
 EAGER = True  # it opens its page, and is taller than its picture
+SEE = "Press a word: who looks at it? The cards sort themselves anew."
 ALT = (
     "A sentence in a row of words. Arcs lead from the word that asks to each word before it, by one method above the "
     "words, by another below, thicker where it looks more. A card for each method has its share on the word looked at; "

@@ -7,6 +7,7 @@ from posenc.lab.explore import COLORS
 from posenc.lab.explore.page import escape
 
 TITLE = "A stick broken by hand, and the softmax of the same logits"
+SEE = "Drag a cut, or swap two words: which pieces change?"
 ALT = (
     "Above, a stick of length one, cut into a piece for each word, the most recent word first, and the rest that "
     "nobody took. Below, the softmax of the same logits. Moving a cut changes the piece it ends and what slides on to "

@@ -16,6 +16,7 @@ An explorable is one pure function of slider values that returns a plotly figure
         id="rope.rotation_invariance",
         title="RoPE: two vectors turn, their score stays",
         alt="Two arrows of equal length. Moving the shift slider turns both by the same angle.",
+        see="Drag either tip, then the shift: only one of them changes the score.",
         readout="score q·k = {score:.4f}",
         handles={"query": "m", "key": "n"},
         depends={  # only because it has 484,344 states: see below
@@ -55,6 +56,10 @@ Sliders
     `play=True` is for a sequence (training steps, blocks, a shift): a button steps through it. `at_most="heads"` keeps
     a slider's value at or below that of another. A control that changes nothing in a state is greyed: the player finds
     that out by itself, from equal arrays.
+
+`see`
+    is the line under the title: a dozen words on what to do and to watch, without the answer. `alt` is the description
+    at length, which a screen reader says of the drawing, and paper shows.
 
 `handles`
     maps the name of a scatter trace to the one or two sliders that its last point follows. The reader drags that point

@@ -32,6 +32,7 @@ class Explorable:
     depends: dict[str, tuple[Axis, ...]]
     sliders: dict[str, Slider]
     handles: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    see: str = ""
     _record: dict | None = field(default=None, init=False)
 
     def __repr__(self):
@@ -137,7 +138,7 @@ class Explorable:
         return page.data_js(self.id, self.record())
 
     def _repr_html_(self) -> str:
-        prefix, caption = f"explorable-{os.urandom(4).hex()}", page.caption_html(self.title, self.alt)
+        prefix, caption = f"explorable-{os.urandom(4).hex()}", page.caption_html(self.title, self.see, self.alt)
         in_book, picture = os.environ.get("POSENC_BOOK"), None
         if in_book and self.picture().exists():  # the extension puts the site's path in place of `posenc-static`
             picture = f"posenc-static/figures/{self.id}.svg"
@@ -152,6 +153,7 @@ def explorable(
     *,
     title: str,
     alt: str,
+    see: str = "",
     id: str | None = None,
     readout: str | None = None,
     depends: Mapping | None = None,
@@ -180,7 +182,7 @@ def explorable(
     if readout is not None:
         page.check_template(readout, id)
     axes = read_depends({} if depends is None else depends, named, id)
-    return Explorable(id, fn, title, alt, readout, axes, named, _read_handles(handles or {}, named, id))
+    return Explorable(id, fn, title, alt, readout, axes, named, _read_handles(handles or {}, named, id), see)
 
 
 def _read_handles(handles: Mapping, sliders: Mapping[str, Slider], where: str) -> dict[str, tuple[str, ...]]:

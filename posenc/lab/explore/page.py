@@ -220,9 +220,13 @@ def body_html(shown: Any, prefix: str, picture: str | None, height: int, readout
     )
 
 
-def caption_html(title: str, alt: str) -> str:
+def legend_html(see: str, alt: str) -> str:
+    r"""The line under the title, and the description at length for paper; a screen reader has that with the drawing."""
+    return f'<p class="explorable-see">{escape(see)}</p><p class="explorable-words">{escape(alt)}</p>'
+
+
+def caption_html(title: str, see: str, alt: str) -> str:
     return (
         f'<figcaption><p><span class="caption-text">{escape(title)}</span></p>'
-        f'<div class="legend"><details><summary>What to see</summary><p>{escape(alt)}</p></details></div>'
-        "</figcaption>"
+        f'<div class="legend">{legend_html(see, alt)}</div></figcaption>'
     )
