@@ -38,7 +38,7 @@ TURN = """<p class="lab-links"><a class="lab-colab" href="https://colab.example"
 <figure class="explorable" id="fig"><div class="explorable-body" data-src="turn.1.data.js">
 <img class="explorable-picture" src="../_static/a%20b.png" alt="a blue dot" loading="lazy" width="40" height="40">
 <div class="explorable-controls"><label for="s">m</label><input id="s"></div></div>
-<figcaption><span class="caption-number">Fig. 7 </span>A dot <p>x</p>
+<figcaption><span class="caption-number">Fig. 7 </span>A dot <details><summary>More</summary>x</details>
 <a class="explorable-embed" href="turn.html">Embed</a></figcaption></figure>
 <table><tr><td>{wide}</td></tr></table>"""
 

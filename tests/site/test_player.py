@@ -237,6 +237,20 @@ def test_a_move_is_told_at_rest(drawn):
     assert at(page)["m"] == 3 and page.evaluate(SPOKEN) == DIAL.readout_text(DIAL.evaluate({"m": 3})["readout"])
 
 
+def test_without_a_readout_the_words_that_changed_in_the_drawing_are_told(tmp_path, monkeypatch, open_page):
+    def worded(m):
+        words = {"name": "words", "x": [m, 0], "y": [1, 0], "mode": "text", "text": [f"<b>{m} back</b>", "query"]}
+        return {"data": [words], "layout": {"xaxis": {"range": [-1, 5]}, "yaxis": {"range": [-1, 2]}}}
+
+    monkeypatch.delenv("POSENC_BOOK", raising=False)
+    made = explorable(worded, id="made.words", title="Words", alt="A key that moves.", m=slider(range(5), label="m"))
+    (tmp_path / "output.html").write_text(FRAME.format(output=made._repr_html_()), "utf-8")
+    page = open_page((tmp_path / "output.html").as_uri())
+    page.locator("figure.explorable-live").wait_for()
+    page.locator("input[name=m]").press("End")
+    assert at(page)["m"] == 4 and page.evaluate(SPOKEN) == "4 back"
+
+
 def test_dark_mode_repaints_without_a_reload(drawn):
     page, inks = drawn(), []
     for scheme, theme in (("light", "auto"), ("dark", "auto"), ("light", "auto"), ("light", "dark")):

@@ -222,7 +222,8 @@ def body_html(shown: Any, prefix: str, picture: str | None, height: int, readout
 
 def legend_html(see: str, alt: str) -> str:
     r"""The line under the title, and the description at length for paper; a screen reader has that with the drawing."""
-    return f'<p class="explorable-see">{escape(see)}</p><p class="explorable-words">{escape(alt)}</p>'
+    line = f'<p class="explorable-see">{escape(see)}</p>' if see else ""
+    return f'{line}<p class="explorable-described">{escape(alt)}</p>'
 
 
 def caption_html(title: str, see: str, alt: str) -> str:

@@ -108,34 +108,6 @@ def held(name, x, y, color="ink", symbol="diamond", size=13, **more):
     return dots(name, [x], [y], color, size, symbol, marker=edge, cliponaxis=False, showlegend=False, **more)
 
 
-def tile(name, x, y, size, **more):
-    r"""A frame to take in hand, more than 20 pixels wide, round what is to be read in it."""
-    look = dict(marker=dict(line=dict(color=COLORS["blue"], width=1)), cliponaxis=False, showlegend=False)
-    return dots(name, [x], [y], "rgba(0, 0, 0, 0)", size, "square", **look, **more)
-
-
-def apart(values: list, gap: float, bottom: float) -> list:
-    r"""Where names stand beside these heights: near them, at least `gap` from each other, above the bottom."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    out = [values[i] for i in order]
-    for _ in range(200):  # neighbors that are too near push each other away, and the lowest stays on the plot
-        out[0] = max(out[0], bottom + gap / 2)
-        for low in range(len(out) - 1):
-            short = gap - (out[low + 1] - out[low])
-            if short > 1e-6:
-                out[low] -= short / 2
-                out[low + 1] += short / 2
-    places = dict(zip(order, out))
-    return [places[i] for i in range(len(values))]
-
-
-def leaders(ends, places, start, stop):
-    r"""Thin lines from the ends of curves to their names."""
-    x = [x for _ in ends for x in (start, stop, math.nan)]
-    y = [y for pair in zip(ends, places) for y in (*pair, math.nan)]
-    return line("from line to name", x, y, "gray", 0.6, showlegend=False)
-
-
 def number(value, digits=2):
     r"""A number for a readout: thousands separated, a true minus sign, none before a zero, a dash for nan."""
     if math.isnan(value):

@@ -305,6 +305,7 @@
     const defaults = controls.map((c) => c.value);
     let record = null, library_ = null, sheet = null, started = null, asked = false;
     let said = "", playing = null; // the readout; the control that plays
+    let drawn = new Map(), heard = null; // the words in the drawing, now, and when a screen reader was last told
     let rings = [], dragged = false; // what can be taken in hand, and whether it was
     const free = new Set(); // the handles that are no upright or level lines
     const answer = JSON.parse(body.dataset.waits || "[]"); // traces that are missing as long as a question is open
@@ -610,6 +611,13 @@
       // A color bar, and a name in the legend, keep their room.
       answer.filter(missing).map((n) => traces[n]).forEach((trace) => Object.assign(trace,
         trace.type === "heatmap" ? { opacity: 0, hoverinfo: "skip" } : { visible: trace.visible !== false && "legendonly" }));
+      drawn = new Map(traces.filter((t) => t.visible === undefined || t.visible === true).flatMap((t) => [t.text ?? []].flat(2).map((word, i) => {
+        // A word in a row or a column that has a name is told with it.
+        const row = ["y", "x"].map((way) => [layout[(t[`${way}axis`] || way).replace(way, `${way}axis`)], t[way]?.[i]])
+          .map(([axis, place]) => axis?.ticktext?.[axis.tickvals.findIndex((tick) => Math.abs(tick - place) < 0.2)] ?? "").find(Boolean);
+        return [`${t.name} ${i}`, String(word).trim() && plain(`${row ? `${row}: ` : ""}${word}`)];
+      })).concat((layout.annotations || []).map(({ text }, i) => [i, plain(text)])));
+      heard ??= changed() ? new Map() : drawn;
       sheet.ariaLabel = waits() ? "The drawing, without what the question above asks for." : body.dataset.alt;
       for (const trace of traces) { // plotly takes a label that was empty once for gone, for good
         if (Array.isArray(trace.text)) trace.text = trace.text.map((word) => word === "" ? " " : word);
@@ -708,8 +716,14 @@
       update();
     }
 
+    const plain = (word) => String(word).replace(/<[^>]*>/g, " ").replace(/\s+/g, " ").trim();
+
+    // Without a readout, the words in the drawing that have changed.
     function readout() {
-      return line && !waits() ? said || line.textContent : "";
+      if (line) return waits() ? "" : said || line.textContent;
+      const fresh = [...drawn].filter(([where, word]) => word && heard?.get(where) !== word).map(([, word]) => word);
+      heard = drawn;
+      return fresh.slice(0, 16).join("; ");
     }
 
     controls.forEach((c, i) => {
