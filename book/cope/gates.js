@@ -1,18 +1,18 @@
 // Twelve gates under the hand: CoPE adds them and reads a table there, FoX adds their logarithms. See gates.py.
 posencLive("gates", function (place, data) {
   "use strict";
-  const { words, presets, table, slope, lowest } = data, N = words.length, LAST = table && table.length - 1, LOW = -7; // logits that are drawn
+  const { words, presets, table, slope, lowest } = data, N = words.length, LAST = table && table.length - 1;
   const BLUE = "var(--x-blue, #0072b2)", ORANGE = "var(--x-orange, #c45500)", GROUND = "var(--x-ground)", INK = "currentColor";
   const HUE = table ? "var(--x-purple, #a8468a)" : "var(--x-green, #00805a)", FAINT = `stroke="${INK}" stroke-opacity="0.2"`;
   const GHOST = `fill="none" stroke="${INK}" stroke-dasharray="3 3" stroke-opacity="0.65"`;
-  const MIDDLE = 'text-anchor="middle"', END = 'text-anchor="end"', SMALL = `${MIDDLE} font-size="11"`, BOLD = 'font-weight="600"';
+  const MIDDLE = 'text-anchor="middle"', END = 'text-anchor="end"', SMALL = `${MIDDLE} font-size="12"`, BOLD = 'font-weight="600"';
   const fresh = (i, query = data.query) => ({ preset: i, query, gates: presets[i][1].slice() });
   const entry = window.posencExplorables?.get("gates") || {}; // the player reads and writes the address
   // `last` is what was moved last, a gate's number, "query" or "preset", and `before` how all stood then.
   let now = fresh(0), before = null, last = null, drag = null, tapped = -1, waits = 0, width = 0, g = null;
 
   const clamp = (v, low, high) => Math.min(Math.max(v, low), high), f = (v) => String(+v.toFixed(1));
-  const say = (v) => String(+v.toFixed(2)).replace("-", "−"), keys = (n, kind = "key") => `${n} ${kind}${n === 1 ? "" : "s"}`;
+  const say = (v) => String(+v.toFixed(2)).replace("-", "−");
   const short = (said) => (g.wide ? said : said.replace(/^0\./, ".")); // a phone's columns are narrow
   const set = (element, look) => { for (const name in look) element.setAttribute(name, look[name]); };
   const text = (x, y, said, look = "") => `<text x="${f(x)}" y="${f(y)}" ${look}>${said}</text>`;
@@ -27,8 +27,7 @@ posencLive("gates", function (place, data) {
     .gates-tools button:last-child { margin-left: auto; }
     .gates-tools button[aria-disabled="true"] { opacity: 0.45; cursor: default; }
     .gates-tools button[aria-pressed="true"] { border-color: var(--x-accent); box-shadow: inset 0 -2px var(--x-accent); font-weight: 600; }
-    figure.live .live-place .gates-said { justify-content: start; max-width: none; min-height: 3.5rem; margin: 0.5rem 0; }
-    .gates-plot { display: block; width: 100%; overflow: visible; font: 13px system-ui, sans-serif; }
+    .gates-plot { display: block; margin-top: 0.8rem; width: 100%; overflow: visible; font: 13px system-ui, sans-serif; }
     .gates-plot text { fill: var(--x-text); stroke: var(--x-ground); stroke-width: 3px; paint-order: stroke; }
     .gates-plot text { pointer-events: none; user-select: none; -webkit-user-select: none; }
     .gates-plot .gates-query { fill: var(--x-ground); stroke: none; }
@@ -37,15 +36,14 @@ posencLive("gates", function (place, data) {
     [data-l] > .gates-hold { touch-action: none; }
     [data-l]:focus { outline: none; }
     [data-l]:focus-visible > .gates-hold { stroke: var(--x-accent); stroke-width: 2; }
-    @container (max-width: 34rem) { .gates-tools span { display: none; } .gates-tools button { padding-inline: 0.5rem; }
-      figure.live .live-place .gates-said { min-height: ${table ? 3.2 : 4.8}rem; margin: 0.3rem 0 0; font-size: 0.8rem; } }
+    @container (max-width: 34rem) { .gates-tools span { display: none; } .gates-tools button.gates-all { padding-inline: 0.4rem; font-weight: 400; } }
   </style><div class="explorable-tools gates-tools" role="group" aria-label="all gates"><span>${table ? "count" : "gates"}</span>${
-    presets.map(([name]) => `<button type="button">${name}</button>`).join("")}<button type="button">Reset</button></div>
-  <p class="explorable-readout gates-said"></p><svg class="gates-plot" role="group" aria-label="twelve words and their gates">
+    presets.map(([name]) => `<button type="button" class="gates-all">${name}</button>`).join("")}<button type="button" class="gates-all">Reset</button></div>
+  <svg class="gates-plot" role="group" aria-label="twelve words and their gates">
     <pattern id="gates-grille" width="7" height="9" patternUnits="userSpaceOnUse"><path d="M3.5 0V9M0 4.5H7" stroke="${INK}"/></pattern>
     <g aria-hidden="true"></g>${handles(slider)}<g role="radiogroup" aria-label="the query">${handles('role="radio"')}</g>
   </svg><p class="explorable-spoken" role="status"></p>`;
-  const svg = place.querySelector("svg"), back = svg.querySelector("g"), [chips, spoken] = place.querySelectorAll("p");
+  const svg = place.querySelector("svg"), back = svg.querySelector("g"), spoken = place.querySelector("p");
   const buttons = [...place.querySelectorAll("button")], reset = buttons.pop(), all = [...svg.querySelectorAll("[data-l]")];
   const sliders = all.slice(0, N), radios = all.slice(N);
 
@@ -65,88 +63,106 @@ posencLive("gates", function (place, data) {
     return (1 - w) * table[row] + w * table[row + 1];
   }
 
-  // Where all stands. The table's curve is beside the staircase and as high as it; on a phone it lies below, as wide.
+  // Where all stands: doors, words, the query; then positions beside the table that they read, and the biases; or what is
+  // left of each key. At the foot brackets say what came of it.
   function measure() {
     width = Math.max(place.clientWidth, 280);
-    const wide = width >= 560, left = 30, right = table && wide ? width - 176 : width, step = (right - left) / N;
-    const tall = wide ? 112 : 96, floor = 28 + tall, query = floor + (wide ? 46 : 57), top = query + (wide ? 46 : 38);
-    const foot = top + (wide ? (table ? 180 : 130) : 120), below = foot + (wide ? 44 : 36), unit = wide ? 38 : 23; // of a bias
-    const x = (l) => left + (l + 0.5) * step, y = (v) => top + (foot - top) * (table ? 1 - v / N : Math.min(v / LOW, 1));
-    const at = (p, z) => (wide ? [width - 140 + (z + 1.4) * unit, y(p)] : [left + 6 + (p * (width - left - 12)) / N, below + (2.2 - z) * unit]);
-    g = { wide, left, right, step, tall, floor, query, top, foot, below, x, y, at };
-    svg.style.height = `${table ? (wide ? foot + 22 : below + 104) : below + 88}px`;
+    const wide = width >= 560, left = table ? (wide ? 88 : 36) : 2, step = (width - 2 - left) / N, door = 46, tall = wide ? 92 : 72;
+    const floor = door + tall, query = floor + (wide ? 46 : 57), top = query + (table ? 42 : 54), row = wide ? 14 : 13, unit = wide ? 26 : 18;
+    const high = table ? N * row : wide ? 170 : 120, foot = top + high, zero = foot + (wide ? 48 : 36) + 2 * unit;
+    const low = table ? zero + 1.2 * unit + (wide ? 24 : 8) : foot + 8, x = (l) => left + (l + 0.5) * step;
+    g = { wide, left, step, door, tall, floor, query, top, row, unit, foot, zero, low, x, y: (v) => foot - (high * v) / (table ? N : 1) };
+    svg.style.height = `${low + (table ? 32 : g.wide ? 50 : 84)}px`;
   }
 
-  const stairs = (steps, look) => path(steps.flatMap((v, j) => [[g.x(j - 0.5), g.y(v)], [g.x(j + 0.5), g.y(v)]])
-    .concat(table ? [[g.x(steps.length - 0.5), g.y(0)]] : []), look);
+  const bar = (j, from, to, look) => rect(g.x(j) - g.step * 0.36, Math.min(from, to), g.step * 0.72, Math.abs(to - from), look);
+  function bracket(from, to, large, name = "", drop = 0) {
+    const [a, b, y] = [g.x(from) - g.step * 0.42, g.x(to) + g.step * 0.42, g.low], middle = Math.max((a + b) / 2, g.least);
+    g.least = table ? middle + 58 : drop ? middle + 30 : g.least; // a phone's columns are narrower than the words under them
+    return path([[a, y], [a, y + 6], [b, y + 6], [b, y]], `stroke="${INK}" stroke-width="1.5"`)
+      + (drop ? path([[middle, y + 6], [middle, y + 10 + drop]], `stroke="${INK}" stroke-width="1.5"`) : "")
+      + text(middle, y + 26 + drop, large, `${MIDDLE} font-weight="700" font-size="${g.wide ? 18 : 15}"`)
+      + text(middle, y + 43 + drop, name, SMALL);
+  }
+  // Neighbors whose bias moved, or did not.
+  const runs = (is, was) => is.second.reduce((out, v, j) => {
+    const kind = Math.abs(v - was.second[j]) > 1e-9 ? "moved" : "stays", end = out[out.length - 1];
+    if (end && end.kind === kind) end.to = j; else out.push({ kind, from: j, to: j });
+    return out;
+  }, []);
+  function groups({ second }) {
+    const at = words.indexOf("."), parts = [["first sentence", 0, at], ["its period", at, at + 1], ["rest", at + 1, N]];
+    return parts.filter(([, from]) => from < second.length).map(([name, from, to]) => ({ name, from, to: Math.min(to, second.length) - 1, sum: second.slice(from, to).reduce((a, b) => a + b, 0) }));
+  }
 
   function scene(is, was) {
-    const { left, right, top, foot, below, x, y, wide } = g, mine = last in words && last <= now.query ? last : -1;
-    let out = text(0, 12, "gate") + text(left - 8, 32, 1, END) + text(left - 8, g.floor + 4, 0, END);
-    const low = (l) => g.floor + 24 + (wide ? 0 : (l % 2) * 15);
-    out += words.map((word, l) => text(x(l), low(l), word, `${MIDDLE} opacity="${l > now.query ? 0.45 : 1}"`)).join("");
-    for (const v of table ? [0, N] : [0, -3, -6]) out += path([[left, y(v)], [right, y(v)]], FAINT) + text(left - 8, y(v) + 4, say(v), END);
-    const down = [[x(now.query), g.query + 11], [x(now.query), foot]];
-    out += path(down, `stroke="${ORANGE}" stroke-width="2" stroke-dasharray="5 3"`);
-    const long = wide ? ": the gates from it to the query, added" : "";
-    out += text(left, top - 10, table ? `position of each key${long}` : "what is left of each key, in logits");
-    if (table) {
-      out += path([[left, y(LAST)], [width, y(LAST)]], `stroke="${INK}" stroke-dasharray="6 4"`) + text(left - 8, y(LAST) + 4, LAST, END);
-      out += text(width, y(LAST) - 6, "the last row", END);
-    } else if (presets[now.preset][0] === "as ALiBi") {
-      const line = [[x(0), y(-slope * now.query)], [x(now.query), y(0)]];
-      out += path(line, `stroke="${ORANGE}" stroke-width="9" stroke-opacity="0.35" stroke-linecap="round"`);
-      out += text(width, foot - 8, `pale: ALiBi’s line, −${slope} × distance`, END);
-    }
-    const dots = (steps, look) => stairs(steps, look[0]) + steps.map((v, j) => dot([x(j), y(v)], j === mine ? 6 : 4, look[1])).join("");
-    out += (was ? dots(was.steps, [GHOST, GHOST]) : "") + dots(is.steps, [`stroke="${HUE}" stroke-width="2.5"`, `fill="${HUE}"`]);
-    if (is.steps[0]) out += text(x(0), y(is.steps[0]) - 9, say(is.steps[0]), SMALL);
-    return out + (table ? curve(is, was, mine) : weights(is, was));
+    g.least = table ? 0 : 44;
+    const low = (l) => g.floor + 24 + (g.wide ? 0 : (l % 2) * 15);
+    return text(0, 13, `${table ? "the gate" : "the door"} of each word: pull one down`, BOLD)
+      + words.map((word, l) => text(g.x(l), low(l), word, `${MIDDLE} opacity="${l > now.query ? 0.45 : 1}"`)).join("")
+      + (table ? counted(is, was) : left(is, was));
   }
 
-  function curve(is, was, mine) {
-    const { wide, at, below, foot, left } = g, gray = `stroke="${INK}" stroke-opacity="0.7"`;
-    let out = path([at(0, 0), at(N, 0)], FAINT) + text(wide ? width - 140 : left, (wide ? g.top : below) - 10, "bias read there");
-    const tick = (z) => (wide ? text(at(0, z)[0], foot + 18, say(z), MIDDLE) : text(left - 8, at(0, z)[1] + 4, say(z), END));
-    out += [-1, 0, 1, 2].map(tick).join("");
-    if (!wide) {
-      out += [0, LAST, N].map((p) => text(at(p, 0)[0], below + 101, p, MIDDLE)).join("");
-      out += path([at(LAST, 2.2), at(LAST, -1.6)], `stroke="${INK}" stroke-dasharray="6 4"`);
-    }
-    out += path([...table.map((z, p) => at(p, z)), at(N, table[LAST])], gray);
-    out += table.map((z, p) => rect(at(p, z)[0] - 6, at(p, z)[1] - 6, 12, 12, `fill="none" ${gray}`)).join("");
-    const dots = ({ steps, second }, look) => steps.map((p, j) => dot(at(p, second[j]), j === mine ? 6 : 4.5, look)).join("");
-    out += (was ? dots(was, GHOST) : "") + dots(is, `fill="${HUE}"`);
-    if (mine < 0) return out;
-    const [x, y] = at(is.steps[mine], is.second[mine]), roomy = x < width - 50;
-    return out + text(roomy ? x + 11 : x - 11, y + 4, words[mine], roomy ? BOLD : `${BOLD} ${END}`);
+  // CoPE: the positions, at whose left edge stands the table; the biases that they read there.
+  function counted(is, was) {
+    const { left, wide, y, row, foot, unit, zero, low } = g, cell = wide ? 40 : 30, seam = y(LAST) - row / 2, pulled = was && last in words;
+    let out = text(0, g.top - 12, wide ? "the position of each key: the gates from it to the query, added" : "each key’s position: its gates added", BOLD);
+    out += rect(left, g.top - 4, width - left, seam - g.top + 4, `fill="${INK}" fill-opacity="0.06"`) + text(left - 6 - cell / 2, seam - 7, "table", SMALL);
+    out += text(width - 8, g.top + 22, wide ? "beyond the table all read its last row" : "here all read the last row", `${END} font-size="14"`);
+    table.forEach((z, p) => {
+      const at = y(p) - row / 2;
+      out += rect(left - 6 - cell, at, cell, row, `fill="${HUE}" fill-opacity="${p % 2 ? 0.12 : 0.22}"`) + text(left - 6 - cell / 2, y(p) + 4, say(z), SMALL)
+        + (wide ? text(left - 12 - cell, y(p) + 4, p === LAST ? `row ${p}` : p, `${END} font-size="12"`) : "")
+        + path([[left, y(p)], [width, y(p)]], `stroke="${INK}" stroke-opacity="0.1"`);
+    });
+    out += path([[left - 6 - cell, seam], [width, seam]], `stroke="${INK}" stroke-width="1.5" stroke-dasharray="6 4"`);
+    if (was) out += was.steps.map((p, j) => (p === is.steps[j] ? "" : bar(j, foot, y(p), GHOST))).join("");
+    is.steps.forEach((p, j) => {
+      out += bar(j, foot, Math.max(y(p), seam), `fill="${HUE}" fill-opacity="0.4"`) + (y(p) < seam ? bar(j, seam, y(p), `fill="${INK}" fill-opacity="0.15"`) : "");
+      out += path([[g.x(j) - g.step * 0.36, y(p)], [g.x(j) + g.step * 0.36, y(p)]], `stroke="${HUE}" stroke-width="3"`);
+    });
+    out += text(0, zero - 2 * unit - (wide ? 22 : 8), "the bias that each key gets", BOLD) + path([[left, zero], [width, zero]], FAINT);
+    const found = pulled ? runs(is, was) : [], level = (z) => zero - unit * z;
+    if (was) out += was.second.map((z, j) => (z === is.second[j] ? "" : bar(j, zero, level(z), GHOST))).join("");
+    is.second.forEach((z, j) => {
+      const stays = found.some(({ kind, from, to }) => kind === "stays" && from <= j && j <= to);
+      out += bar(j, zero, level(z), `fill="${HUE}" fill-opacity="${stays || !pulled ? 0.75 : 0.25}" stroke="${HUE}"`);
+      if (wide) out += text(g.x(j), z < 0 ? level(z) + 16 : level(z) - 6, say(z), SMALL);
+    });
+    return out + (pulled ? found.map(({ kind, from, to }) => bracket(from, to, kind)).join("") : text(left, low + 26, "pull a gate: whose bias stays?", `font-size="14"`));
   }
 
-  function weights(is, was) {
-    const { x, step, foot, left, below } = g, high = (share) => below + 84 - 168 * share;
-    const bar = (share, j, look) => rect(x(j) - step * 0.35, high(share), step * 0.7, 168 * share, look);
-    let out = path([[left, high(0)], [width, high(0)]], FAINT);
-    out += is.second.map((share, j) => bar(share, j, `fill="${HUE}" fill-opacity="0.6"`)).join("");
-    if (was) out += was.second.map((share, j) => bar(share, j, GHOST)).join("");
-    out += is.second.map((share, j) => text(x(j), high(Math.max(share, was?.second[j] ?? 0)) - 5, short(share.toFixed(g.wide ? 3 : 2)), SMALL)).join("");
-    return out + text(left, foot + 22, "weights of keys of equal content");
+  // FoX: what the doors leave of each key, and which share of the weight the parts of the text then have.
+  function left(is, was) {
+    const { x, y, foot } = g, parts = is.steps.map(Math.exp);
+    let out = text(0, g.query + 32, g.wide ? "what is left of each key: the doors after it, multiplied; below, the weight of each part" : "what is left of each key; below, weights", BOLD) + path([[0, foot], [width, foot]], FAINT);
+    out += parts.map((part, j) => bar(j, foot, y(part), `fill="${HUE}" fill-opacity="0.6"`)).join("");
+    if (was) out += was.steps.map((v, j) => (v === is.steps[j] ? "" : bar(j, foot, y(Math.exp(v)), GHOST))).join("");
+    if (presets[now.preset][0] === "as ALiBi") {
+      const line = parts.map((_, j) => [x(j), y(Math.exp(-slope * (now.query - j)))]), far = now.query > 5;
+      out += path(line, `stroke="${ORANGE}" stroke-width="9" stroke-opacity="0.45" stroke-linecap="round"`);
+      out += text(far ? 0 : width, g.top + 22, "pale line: ALiBi", far ? "" : END);
+    }
+    out += parts.map((part, j) => text(x(j), y(part) - 6, short(part.toFixed(2).replace("1.00", "1")), SMALL)).join("");
+    // On a phone the period's column is narrower than its sum, which hangs below its neighbors'.
+    return out + groups(is).map(({ name, from, to, sum }, i) => bracket(from, to, sum.toFixed(3), name, i === 1 && !g.wide ? 34 : 0)).join("");
   }
 
   function draw() {
     const is = read(now), was = before && read(before), half = Math.min(g.step - 5, 36) / 2, pill = Math.min(g.x(now.query), width - 22);
-    const fields = ([, column, hold], l, tall, y) => [[column, ...tall], [hold, y - 22, 44]].forEach(([rect, y, height]) => {
+    const fields = ([, column, hold], l, tall, y) => [[column, ...tall], [hold, y - 22, Math.min(44, tall[0] + tall[1] - y + 22)]].forEach(([rect, y, height]) => {
       set(rect, { x: f(g.x(l) - g.step / 2), y: f(y), width: f(g.step), height: f(height) });
     });
     back.innerHTML = scene(is, was);
     sliders.forEach((one, l) => {
       const value = now.gates[l], x = g.x(l), level = (v) => g.floor - g.tall * v, old = before ? level(before.gates[l]) : 0;
       const shut = `fill="url(#gates-grille)" stroke="${INK}"`, box = (y, h, look) => rect(x - half, y, 2 * half, h, look);
-      one.children[0].innerHTML = box(28, g.tall, `fill="none" ${FAINT}`)
+      one.children[0].innerHTML = box(g.door, g.tall, `fill="none" ${FAINT}`)
         + box(level(value), g.tall * value, `fill="${BLUE}" fill-opacity="0.3"`)
-        + box(28, g.tall * (1 - value), shut) + (before && before.gates[l] !== value ? dot([x, old], 8, GHOST) : "")
+        + box(g.door, g.tall * (1 - value), shut) + (before && before.gates[l] !== value ? dot([x, old], 8, GHOST) : "")
         + dot([x, level(value)], 8, `fill="${GROUND}" stroke="${BLUE}" stroke-width="2.5"`)
-        + text(x, 12, short(say(value)), last === l ? `${SMALL} ${BOLD}` : SMALL);
-      fields(one.children, l, [4, g.tall + 40], level(value));
+        + text(x, g.door - 13, short(say(value)), last === l ? `${SMALL} ${BOLD}` : SMALL);
+      fields(one.children, l, [g.door - 26, g.tall + 36], level(value));
       const says = { "aria-label": `gate of “${words[l]}”, word ${l + 1}`, "aria-valuenow": +value.toFixed(2) };
       set(one, { ...says, opacity: l > now.query ? 0.45 : 1 });
     });
@@ -160,33 +176,15 @@ posencLive("gates", function (place, data) {
     });
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === now.preset));
     reset.setAttribute("aria-disabled", !before);
-    const chip = (part) => `<span class="explorable-chip">${part}</span>`;
-    chips.innerHTML = said(is, was).map(chip).join('<span class="explorable-dot"> · </span>');
     place.dataset.shown = JSON.stringify({ ...now, ...is });
   }
 
   // In words: what the last move was, and what came of it.
-  function said({ steps, second }, was) {
-    const ask = "pull a gate, or move the query", query = `query “${words[now.query]}”`, n = now.query + 1;
-    const apart = was ? steps.map((v, j) => v - was.steps[j]).filter((d) => Math.abs(d) > 1e-9) : [], moved = apart.length;
-    const pulled = last in words && `“${words[last]}” ${say(before.gates[last])} → ${say(now.gates[last])}`;
-    const late = last > now.query, why = late ? "it stands after the query" : last || table ? "nothing moved" : "no key stands before it";
-    if (table) {
-      const far = steps.filter((p, j) => p >= LAST && (!pulled || (was.steps[j] >= LAST && p !== was.steps[j]))).length;
-      const rows = `read${far > 1 ? "" : "s"} the last row`;
-      if (!pulled) return [was ? query : ask, `${keys(n)}, the oldest at ${say(steps[0])}`, `${far || "none"} ${rows}`];
-      const old = far ? `the oldest ${far > 1 ? `${far} ` : ""}still ${rows}` : "each reads another place";
-      return moved ? [pulled, `${moved} of ${keys(n)} moved`, old] : [`${pulled}: ${why}`];
-    }
-    const period = words.indexOf("."), share = (from, to) => second.slice(from, to).reduce((a, b) => a + b, 0).toFixed(3);
-    const out = [`first sentence ${share(0, period)}`, `its period ${share(period, period + 1)}`, `rest ${share(period + 1)}`];
-    const off = Math.max(...steps.map((v, j) => Math.abs(v + slope * (now.query - j))));
-    const by = `${apart[0] < 0 ? "fell" : "rose"} by ${Math.abs(apart[0]).toFixed(2)}`;
-    const beside = off < 1e-9 ? "the same logits as ALiBi’s" : `${off.toFixed(2)} off ALiBi’s logits`;
-    if (presets[now.preset][0] === "as ALiBi") out.push(beside);
-    if (pulled) out.push(`${pulled}: ${moved ? `${keys(moved, "older key")} ${by}` : why}`);
-    else if (last === "query") out.push(`${query}: ${moved ? `older keys ${by}` : "no key fell"}`);
-    return was ? out : [...out, ask];
+  function said(is, was) {
+    const pulled = was && last in words, range = ({ from, to }) => `${from + 1}${to > from ? ` to ${to + 1}` : ""}`;
+    const move = pulled ? `“${words[last]}” ${say(before.gates[last])} → ${say(now.gates[last])}` : `query “${words[now.query]}”`;
+    if (!table) return `${move}: ${groups(is).map(({ name, sum }) => `${name} ${sum.toFixed(3)} of the weight`).join(", ")}`;
+    return `${move}: ${pulled ? runs(is, was).map((run) => `bias of words ${range(run)} ${run.kind}`).join(", ") : `oldest at ${say(is.steps[0])}`}`;
   }
 
   function begin(what, anew) {
@@ -196,7 +194,7 @@ posencLive("gates", function (place, data) {
   function show() {
     draw();
     clearTimeout(waits);
-    waits = setTimeout(() => { spoken.textContent = chips.textContent, entry.writeLink?.(); }, 400);
+    waits = setTimeout(() => { spoken.textContent = said(read(now), before && read(before)), entry.writeLink?.(); }, 400);
   }
   // A gate keeps to whole quarters, and to the preset's own, where the hand comes near.
   function pull(l, value, near = 0) {

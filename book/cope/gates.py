@@ -15,17 +15,16 @@ ROW = (
     "Dashed outlines are what stood there before the last move. Below, "
 )
 SEE = {
-    "cope": "Pull a gate down: which keys slide along, and which stay?",
-    "fox": "Pull one gate down: who loses weight, and who does not?",
+    "cope": "Pull a gate down: whose bias moves, and whose stays?",
+    "fox": "Pull one door down: who loses weight, and who does not?",
 }
 ALT = {
-    "cope": f"{ROW}the position of each key: a staircase that rises from the query to the left, by one gate a step, "
-    "with a dashed line at the last row of the table. By it the query's product with the rows, as squares on a curve,"
-    " and each key as a dot on it. Pull a gate: its own key and older ones slide along; beyond the last row all read "
-    "the same.",
-    "fox": f"{ROW}what is left of each key: a staircase that rises to 0 at the query. A closed gate is a high step, "
-    "by which all older keys fall. At the foot, the softmax weights of keys of equal content. With all gates as ALiBi"
-    " the staircase lies on ALiBi's straight line; any gate but the first takes older keys off it.",
+    "cope": f"{ROW}the position of each key as a bar, by one gate higher for each step to the left of the query. At "
+    "their left edge stands the table, a row a unit; beyond its last row all read the last. Under them the bias that "
+    "each key gets there. After a pull of a gate brackets say for whom it moved and for whom it stays.",
+    "fox": f"{ROW}what is left of each key, as a bar: the doors after it, multiplied. A closed door lowers all older "
+    "keys by one factor. Brackets sum the softmax weights, if contents are equal: of the first sentence, its period, "
+    "the rest. With all gates as ALiBi the bars' tops are ALiBi's line; any gate but the first takes older keys off.",
 }
 EAGER = True
 WORDS = {"cope": "The cat sat . It hid . A dog saw it run", "fox": "Ann is in Ulm . Bob is in Rio . Bob is"}
@@ -66,17 +65,18 @@ def picture(method: str = "cope") -> str:
     shown, cope = data(method), method == "cope"
     gates, query = shown["presets"][0][1], shown["query"]
     steps, second = (part.tolist() for part in read(method, gates, query))
-    names = ("positions", "biases") if cope else ("what is left, in logits", "weights")
+    names = ("positions", "biases") if cope else ("what is left of each key", "weights")
     parts = [f'<text x="33" y="{y}">{name}</text>' for y, name in zip((16, 185, 352), ("gates", *names))]
     for n, word in enumerate(shown["words"]):
         x, level = 60 + 54 * n, 130 - 100 * gates[n]
-        bar = f'width="36" height="{130 - level:.1f}" fill="{COLORS["blue"]}" fill-opacity="0.4"'
+        bar = f'<rect x="{x - 18}" y="{level:.1f}" width="36" height="{130 - level:.1f}" fill="{COLORS["blue"]}"'
         parts.append(f'<path d="M{x - 18} 30h36v100h-36z" fill="none" stroke="currentColor"/>')
-        parts.append(f'<rect x="{x - 18}" y="{level:.1f}" {bar}/><circle cx="{x}" cy="{level:.1f}" r="8"/>')
+        parts.append(f'{bar} fill-opacity="0.4"/><circle cx="{x}" cy="{level:.1f}" r="8"/>')
         parts.append(f'<text x="{x}" y="152" text-anchor="middle">{escape(word)}</text>')
         if n <= query:
-            y = 330 - 11 * steps[n] if cope else 210 - 20 * steps[n]
-            parts.append(f'<path d="M{x - 27} {y:.1f}h54" stroke="currentColor" stroke-width="3"/>')
+            tall = 11 * steps[n] if cope else 130 * math.exp(steps[n])
+            bar = f'width="40" height="{tall:.1f}" fill="currentColor" fill-opacity="0.4"'
+            parts.append(f'<rect x="{x - 20}" y="{330 - tall:.1f}" {bar}/>')
             parts.append(f'<text x="{x}" y="372" text-anchor="middle">{second[n]:.2f}</text>')
     look = 'font-family="system-ui, sans-serif" font-size="14" fill="currentColor"'
     return f'<svg viewBox="0 0 690 380" role="img" aria-label="{escape(ALT[method])}" {look}>{"".join(parts)}</svg>'

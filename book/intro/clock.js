@@ -5,9 +5,9 @@ posencLive("clock", function (place, data) {
   const HUES = ["var(--x-blue)", "var(--x-orange, #c45500)"], GREEN = "var(--x-green, #00805a)", PURPLE = "var(--x-purple, #a8468a)", INK = "currentColor", GROUND = "var(--x-ground)";
   // Two layouts; the style shows one, by the figure's width. A box: top, height, width, the word's turn.
   const VIEWS = [
-    { name: "wide", W: 820, H: 488, size: 14, left: 2, pitch: 34, box: [8, 30, 31, 0], pill: 104, c: [150, 284], R: 126, says: [310, 22, 252], x: 304, step: 64, r: 24, zero: 344, unit: 130, axis: 476 },
-    { name: "narrow", W: 356, H: 502, size: 12, left: 4, pitch: 14.5, box: [3, 40, 13, -90], pill: 60, c: [104, 183], R: 76, says: [199, 26, 0], x: 0, step: 44.5, r: 18, zero: 414, unit: 64, axis: 166 },
-  ].map((v) => ({ ...v, phone: v.W < 500, dials: v.zero - 0.75 * v.unit - v.r - 26, below: v.zero + 0.75 * v.unit + 15 }));
+    { name: "wide", W: 820, H: 488, size: 14, word: 13, left: 2, pitch: 34, box: [8, 30, 33, 0], pill: 104, c: [150, 284], R: 122, says: [310, 22, 252], x: 304, step: 64, r: 24, zero: 344, unit: 130, axis: 476 },
+    { name: "narrow", W: 356, H: 491, size: 12, word: 12, left: 4, pitch: 14.5, box: [3, 40, 13, -90], pill: 104, c: [136, 197], R: 92, says: [308, 104, 0], x: 0, step: 44.5, r: 18, zero: 423, unit: 56, axis: 166 },
+  ].map((v) => ({ ...v, phone: v.W < 500, dials: v.zero - 0.75 * v.unit - v.r - (v.W < 500 ? 8 : 26), below: v.zero + 0.75 * v.unit + (v.W < 500 ? 2 : 15) }));
   const KINDS = [["bracket"], ["word", 1], ["word", 0], ["hand", 1], ["hand", 0]]; // what can be taken in hand
   let at = [data.m, data.n], start = null, last = null, pair = 1, drag = null; // the words' places; those before the last move, and what moved
   const clamp = (x, low, high) => Math.min(Math.max(x, low), high), mod = (x, by) => x - by * Math.floor(x / by), sorted = (places) => [Math.min(...places), Math.max(...places)];
@@ -23,36 +23,37 @@ posencLive("clock", function (place, data) {
   const line = (from, end, ...look) => path(`M${to(from)}L${to(end)}`, ...look), tip = ([x, y], r, turn) => [x + r * Math.sin(turn), y - r * Math.cos(turn)];
   const column = (v, i) => [v.x + i * v.step + 1, v.dials - v.r - 3, v.step - 2, v.below - v.dials + v.r + 9], middle = (v, i) => v.left + (i + 0.5) * v.pitch;
   const inBox = (v, i, word, look, more = "", [top, tall, wide, turn] = v.box, x = middle(v, i)) => // a word in its box, upright on a phone
-    rect(x - wide / 2, top, wide, tall, `rx="3" ${look}`) + text(0, 4, word, `${MIDDLE} transform="translate(${to([x, top + tall / 2])}) rotate(${turn})" ${more}`);
+    rect(x - wide / 2, top, wide, tall, `rx="3" ${look}`) + text(0, 4, word, `${MIDDLE} font-size="${v.word}" transform="translate(${to([x, top + tall / 2])}) rotate(${turn})" ${more}`);
 
-  // "13 × 30° ≡ 30°", and before it the angle at position 0; a phone has no room for both
+  // "13 × 30° ≡ 30°", and before it the angle at position 0; a phone has room for the angle alone
   function equation(v, phase, count, low) {
     const first = Math.round(degrees(mod(phase, FULL))) % 360, whole = first + degrees(count * frequencies[pair]), less = mod(whole - low, 360) + low;
     const sum = `${first ? `${first}° + ` : ""}${count} × ${turns[pair]} ${Math.abs(whole - less) < 1 ? "=" : "≡"} `;
-    return signed(`${first && v.phone ? "" : sum}${Math.round(less)}°`);
+    return signed(`${v.phone ? "" : sum}${Math.round(less)}°`);
   }
 
   function back(v, now, was) {
     const { c, R, x: left, step, unit, zero } = v, rest = words.filter((_, i) => i !== data.m && i !== data.n), [x, down, across] = v.says;
     let out = ring(c, R, "none", INK, 1.5) + words.map((_, i) => (at.includes(i) ? "" : inBox(v, i, rest.shift(), 'fill-opacity="0.08"'))).join("");
     for (let hour = 0; hour < 12; hour++) { // numerals are places where a word is an hour, else degrees
-      const turn = (hour * FULL) / 12, [x, y] = tip(c, R + 15, turn);
-      out += line(tip(c, R, turn), tip(c, R - 6, turn), INK, 1.5) + text(x, y + 5, pair === 1 ? hour : hour % 3 ? "" : `${30 * hour}°`);
+      const turn = (hour * FULL) / 12, [x, y] = tip(c, R + 15, turn), aside = { 3: 8, 9: -8 }[hour];
+      out += line(tip(c, R, turn), tip(c, R - 6, turn), INK, 1.5) + text(aside ? c[0] + Math.sign(aside) * R + aside : x, y + 5, pair === 1 ? hour : hour % 3 ? "" : `${30 * hour}°`, aside ? `text-anchor="${aside < 0 ? "end" : "start"}"` : MIDDLE);
     }
     const q = angle(0, pair), k = angle(1, pair), long = R - 15, foot = tip(c, long * now[pair], q), r = f(0.36 * R);
     out += line(c, foot, GREEN, 10) + line(tip(c, long * lengths[1], k), foot, GREEN, 1.5, "2 3") + ring(c, 3, INK, INK, 1);
     out += path(`M${to(tip(c, r, k))}A${r} ${r} 0 0 ${mod(q - k, FULL) < FULL / 2 ? 1 : 0} ${to(tip(c, r, q))}`, PURPLE, 4);
-    const said = NAMES.map((name, which) => [name, equation(v, phases[which][pair], at[which], 0), HUES[which]]);
+    const said = v.phone ? [] : NAMES.map((name, which) => [name, equation(v, phases[which][pair], at[which], 0), HUES[which]]);
     said.push(["apart", equation(v, phases[0][pair] - phases[1][pair], at[0] - at[1], -180), PURPLE], ["score here", say(now[pair]), GREEN]);
     const row = (i) => [x + across * (i >> 1), v.box[1] + 84 + down * (across ? i % 2 : i)];
-    out += said.map(([name, value, hue], i) => text(...row(i), `<tspan ${BOLD}>${name}</tspan> ${value}`, `fill="${hue}"`)).join("");
+    const big = ([at, y], value) => `</tspan><tspan x="${at}" y="${y + 24}" font-size="22" ${BOLD}>${value}</tspan>`;
+    out += said.map(([name, value, hue], i) => text(...row(i), `<tspan ${BOLD} ${v.phone ? `font-size="14">${name}${big(row(i), value)}` : `>${name}</tspan> ${value}`}`, `fill="${hue}" ${v.phone ? MIDDLE : ""}`)).join("");
     // the eight pairs: what each turns for a word, a bar, its number; below, at the same scale, their sum
     out += rect(...column(v, pair), 'rx="6" fill-opacity="0.07"') + line([left, zero], [left + 8 * step, zero], INK, 1);
-    out += text(left + 4, v.dials - v.r - 10, `eight pairs${v.phone ? "" : ", fast to slow"}: turn for each word, score (striped: less)`, "");
+    out += text(left + 4, v.dials - v.r - 10, `eight pairs, fast to slow: ${v.phone ? "their scores" : "turn for each word, score"} (striped: less)`, "");
     now.forEach((score, i) => {
       const x = left + (i + 0.5) * step, w = 0.48 * step, box = (value, more, out = 0) => rect(x - w / 2 - out, zero - unit * Math.max(value, 0), w + 2 * out, unit * Math.abs(value), more);
       out += box(score, `fill="${score < 0 ? "none" : GREEN}" stroke="${GREEN}"`) + (score < 0 ? line([x, zero], [x, zero - unit * score], GREEN, w, "2 3") : "");
-      out += (was ? box(was[i], GHOST, 3) : "") + text(x, v.dials + v.r + 17, turns[i]) + text(x, v.below, (i && score >= 0 ? "+" : "") + say(score));
+      out += (was ? box(was[i], GHOST, 3) : "") + (v.phone ? "" : text(x, v.dials + v.r + 17, turns[i]) + text(x, v.below, (i && score >= 0 ? "+" : "") + say(score)));
     });
     const sum = total(at), lying = (value, more, out = 0) => rect(v.axis + unit * Math.min(value, 0), v.below + 9 - out, unit * Math.abs(value), 16 + 2 * out, more);
     const side = sum < 0 ? 1 : -1, clear = was ? clamp(side * unit * total(start), 0, v.phone ? 100 : 250) : 0; // of the ghost
@@ -78,7 +79,7 @@ posencLive("clock", function (place, data) {
     }
     const [a, b] = [middle(v, low), middle(v, high)], x = clamp((a + b) / 2, v.pill / 2, v.W - v.pill / 2), pill = `rx="13" fill="${GROUND}" stroke="${PURPLE}" stroke-width="2"`;
     return [path(`M${f(a)} 46V55H${f(b)}V46`, PURPLE, 4) + rect(x - v.pill / 2, 53, v.pill, 26, pill)
-      + text(x, 71, `◂ ${high - low}${v.phone ? "" : " apart"} ▸`, `${MIDDLE} ${BOLD} font-size="14" fill="${PURPLE}"`), around([x, 68], Math.max(v.pill, b - a + 30)), says];
+      + text(x, 71, `◂ ${high - low} apart ▸`, `${MIDDLE} ${BOLD} font-size="14" fill="${PURPLE}"`), around([x, 68], Math.max(v.pill, b - a + 30)), says];
   }
   const set = (element, look) => { for (const name in look) if (element.getAttribute(name) !== `${look[name]}`) element.setAttribute(name, look[name]); };
   const G = '<g tabindex="0"><g></g><rect rx="6"/></g>';

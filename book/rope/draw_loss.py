@@ -15,7 +15,7 @@ SEE = "Draw the loss with one stroke, then see what was measured."
 ALT = (
     "Loss in nats per character against characters of context, up to the training length. Three points beyond it can "
     "be moved up and down; a button then draws what was measured, means and one standard deviation over seeds, another "
-    "the same models with attention cut to the training window; the other methods are thin lines to touch. Up to "
+    "the same models with attention cut to the training window; a list adds other methods. Up to "
     "half the training length each query's attention is cut to so many keys; from the training length on the whole "
     "context is visible, and the target characters are always the same."
 )

@@ -132,27 +132,29 @@
   // ---- the drawing
 
   const STYLE = `
-.sentence-tools, .sentence-presets, .sentence-under, .sentence-filler, .sentence-slot, .sentence-foot { display: flex; gap: 0.3rem; align-items: center; }
-.live-place :where(.sentence-field, .sentence-link, .sentence-copy, .sentence-presets button, .sentence-filler button, .sentence-card) { box-sizing: border-box; min-height: 1.9rem; margin: 0;
+.sentence-tools, .sentence-presets, .sentence-filler, .sentence-slot, .sentence-foot { display: flex; gap: 0.3rem; align-items: center; }
+.live-place :where(.sentence-field, .sentence-link, .sentence-copy, .sentence-presets button, .sentence-filler button, .sentence-all, .sentence-card) { box-sizing: border-box; min-height: 1.9rem; margin: 0;
   padding: 0.1rem 0.6rem; border: 1px solid var(--x-line); white-space: nowrap; border-radius: 0.4rem; color: inherit; background: var(--x-ground); font: inherit; font-size: 0.85rem; }
-.live-place p, .live-place label, .live-place span { overflow: hidden; margin: 0; font-size: inherit; line-height: inherit; text-overflow: ellipsis; white-space: nowrap; }
+figure.live .live-place p:not(.explorable-spoken), .live-place label, .live-place span { max-width: none; overflow: hidden; margin: 0; font-size: inherit; line-height: inherit; text-overflow: ellipsis; white-space: nowrap; }
 .live-place :is(button, input, a):focus-visible { outline: 2px solid var(--x-accent); outline-offset: 1px; box-shadow: none; }
 .sentence-presets [aria-pressed="true"] { border-color: var(--x-accent); box-shadow: inset 0 -2px var(--x-accent); }
 .sentence-filler :disabled { opacity: 0.5; }
-.sentence-tools .sentence-field { flex: 1 1 12rem; min-width: 0; }
+.sentence-tools { flex-wrap: wrap; }
+.sentence-tools .sentence-field { flex: 1 1 24rem; min-width: 0; }
 .sentence-copy { flex: none; min-width: 5.6rem; }
 .sentence-a { --hue: var(--x-accent); }
 .sentence-b { --hue: var(--x-green, #00795c); }
-.sentence-stage { position: relative; height: 20.5rem; margin: 0.4rem 0 0.2rem; }
+.sentence-stage { position: relative; height: 26rem; }
 .sentence-stage svg { width: 100%; height: 100%; fill: none; }
-.sentence-stage text { fill: currentColor; stroke: none; font-size: 0.8125rem; font-variant-numeric: tabular-nums; text-anchor: middle; }
+.sentence-stage text { fill: currentColor; stroke: none; font-size: 0.875rem; font-variant-numeric: tabular-nums; text-anchor: middle; }
+.sentence-stage .sentence-key { font-size: 1.0625rem; font-weight: 700; }
 .sentence-stage path { stroke: color-mix(in srgb, var(--hue) 42%, var(--x-ground)); }
 .sentence-stage .sentence-on { stroke: var(--hue); }
 .sentence-slot { position: absolute; z-index: 1; top: 0; left: 0; right: 0; gap: 0.6rem; align-items: start; height: 1.5rem; font-size: 0.9rem; line-height: 1.5rem; white-space: nowrap; }
 .sentence-slot.sentence-b { top: auto; bottom: 0; align-items: end; }
 .sentence-slot input { margin: 0 0.4rem 0 0; accent-color: var(--hue); vertical-align: -0.1em; }
 .sentence-slot b { color: var(--hue); }
-.sentence-slot small { flex: 1; font-size: 0.8125rem; }
+.sentence-slot a { margin-left: auto; font-size: 0.8125rem; }
 .sentence-words button { position: absolute; padding: 0; border: 0; color: inherit; background: none; font: inherit; touch-action: pan-y; user-select: none; }
 .sentence-words button:hover { background: color-mix(in srgb, currentColor 6%, transparent); }
 .live-place .sentence-words span { display: inline-block; box-sizing: border-box; max-width: 8rem; padding: 0 0.3rem; border: 2px solid transparent; border-radius: 0.4rem; line-height: 1.5; vertical-align: middle; }
@@ -162,53 +164,41 @@
 .live-place .sentence-turned span { max-height: 5.6rem; padding: 0.2rem 0; line-height: 1.1; writing-mode: vertical-rl; transform: rotate(180deg); }
 .sentence-turned [aria-pressed="true"] span { box-shadow: inset 3px 0 var(--x-orange, #b85c00); }
 .sentence-tight button:not([aria-current="true"], [aria-pressed="true"]) span { color: transparent; background: linear-gradient(var(--x-line) 0 0) center / 2px 60% no-repeat; }
-.sentence-said { flex: 1; min-width: 0; height: 2.7rem; overflow: hidden; font-size: 0.9rem; line-height: 1.35rem; font-variant-numeric: tabular-nums; }
+.sentence-said { position: relative; height: 1.4rem; margin: 0.2rem 0; font-size: 0.9rem; line-height: 1.4rem; text-align: center; }
 .sentence-link { width: 70%; min-height: 0; padding: 0 0.3rem; line-height: 1.1rem; }
-.live-place :is(.sentence-said :last-child, .sentence-slot small, .sentence-filled, .sentence-later, .sentence-how, .sentence-foot p) { color: var(--x-muted); }
-.live-place .sentence-how, .sentence-foot { font-size: 0.8125rem; line-height: 1.3rem; }
-.sentence-grid { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 0.3rem; margin: 0.1rem 0 0.4rem; }
+.live-place :is(.sentence-said :last-child, .sentence-filled, .sentence-later, .sentence-foot p) { color: var(--x-muted); }
+.sentence-foot { font-size: 0.8125rem; line-height: 1.3rem; }
+.live-place .sentence-head { font-size: 0.9rem; font-weight: 600; }
+.live-place .sentence-grid [hidden], .sentence-foot[hidden] { display: none; }
+.sentence-grid { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 0.3rem; margin: 0.3rem 0 0.6rem; }
 .sentence-card { display: grid; grid-template: 1.2rem 1rem / minmax(0, 1fr) 2.9rem; align-content: center; min-height: 2.75rem; padding: 0 0.35rem; font-size: 0.8125rem; line-height: 1.2rem; text-align: left; }
 .sentence-card :is(b, small) { justify-self: end; padding-left: 0.2rem; background: var(--x-ground); font-size: 0.8125rem; line-height: 1rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .sentence-card span { grid-area: 1 / 1 / 2 / 3; }
 .sentence-card b { grid-area: 1 / 2; }
 .sentence-card i { align-self: center; width: calc((100% - 8px) * var(--share)); height: 0.4rem; background: var(--hue, var(--x-muted)); forced-color-adjust: none; }
 .sentence-card[aria-pressed="true"] { border-color: var(--hue); box-shadow: inset 0 0 0 1px var(--hue); }
-.sentence-foot { flex-wrap: wrap; gap: 0 1.2rem; }
+.sentence-foot { flex-wrap: wrap; gap: 0 1.2rem; margin-bottom: 0.5rem; }
 .sentence-foot label { flex: 0 0 18rem; }
 .sentence-foot input { width: 9rem; margin: 0; accent-color: var(--x-accent); vertical-align: middle; }
-.live-place .sentence-foot p { flex: 1 1 16rem; white-space: normal; }
+figure.live .live-place .sentence-foot p { flex: 1 1 16rem; white-space: normal; }
 @container (max-width: 33rem) {
-  .live-place { display: flex; flex-wrap: wrap; gap: 0.2rem 0.3rem; }
-  .sentence-tools, .sentence-under, .sentence-grid, .sentence-foot { display: contents; }
   .sentence-tools .sentence-field { flex: 1 0 60%; font-size: 1rem; }
-  :is(.sentence-presets, .sentence-filler) { order: 1; flex: auto; }
-  .live-place :is(.sentence-copy, .sentence-presets button, .sentence-filler button) { flex: auto; padding: 0.1rem 0.2rem; font-size: 0.8125rem; line-height: 1.1; }
-  .sentence-filler button { width: min-content; white-space: normal; }
-  .sentence-filler button:first-child { min-width: 5.7rem; }
-  .sentence-how, .sentence-cards { order: 2; flex: 0 0 100%; }
-  .sentence-stage { position: sticky; top: calc(var(--bar, 3.5rem) - 0.25rem); z-index: 2; flex: 0 0 100%; height: 15rem; margin: 0; background: var(--x-ground); }
-  .sentence-slot small { visibility: hidden; width: 0; }
-  .sentence-words { font-size: 0.8125rem; }
+  .sentence-tools :is(.sentence-presets, .sentence-filler, .sentence-copy, button) { flex: auto; }
+  .live-place .sentence-tools button { padding: 0.1rem 0.2rem; font-size: 0.8125rem; line-height: 1.1; }
+  .sentence-stage { height: 20.5rem; }
   .live-place .sentence-words:not(.sentence-turned) span { padding: 0; }
   .live-place .sentence-words:not(.sentence-turned) [aria-current="true"] span { margin: 0 -3px; padding: 0 3px; }
-  .sentence-said { flex: 0 0 100%; height: 2.4rem; font-size: 0.8125rem; line-height: 1.2rem; }
-  .sentence-cards { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 0.25rem; }
-  .sentence-card { grid-template-columns: minmax(0, 1fr) 2rem; padding: 0 0.25rem; scroll-margin-top: 19rem; }
-  .sentence-card b { grid-area: 2 / 2; }
-  .sentence-card small { grid-area: 1 / 2; }
-  .live-place .sentence-card small { font-size: 0; }
-  .sentence-card small::after { color: var(--hue); font-size: 0.75rem; }
-  .sentence-a small::after { content: "▲" / ""; }
-  .sentence-b small::after { content: "▼" / ""; }
-  .sentence-foot label { position: relative; overflow: visible; grid-column: span 2; padding-left: 0.3rem; }
-  .sentence-foot input { position: absolute; inset: 0.6rem 0 auto; width: 100%; height: 2.75rem; }
-  .live-place .sentence-foot input:focus-visible { outline: none; }
-  .sentence-foot label:has(:focus-visible) { border-radius: 0.4rem; outline: 2px solid var(--x-accent); }
-  .sentence-foot p { grid-column: 1 / -1; }
+  .sentence-grid { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 0.25rem; }
+  .live-place .sentence-card { grid-template-columns: minmax(0, 1fr) auto; padding: 0 0.25rem; }
+  .sentence-card b { font-size: 0.75rem; }
+  .sentence-stage text { font-size: 0.75rem; }
+  .sentence-stage .sentence-key { font-size: 0.9375rem; }
+  .sentence-foot label { flex: 1 0 100%; }
+  .sentence-foot input { width: 55%; }
 }
 @media (max-width: 30rem) { figure:has(> [data-live="sentence"]) { padding: 0.4rem 0.5rem 0.5rem; } }
 @media (pointer: coarse) {
-  :is(.sentence-field, .sentence-copy, .sentence-presets button, .sentence-filler button, .sentence-foot input) { min-height: 2.75rem; }
+  :is(.sentence-field, .sentence-copy, .sentence-presets button, .sentence-filler button, .sentence-all, .sentence-foot input) { min-height: 2.75rem; }
   .sentence-slot, .sentence-slot :is(label, a) { height: 2.75rem; box-sizing: border-box; }
   .sentence-slot.sentence-b :is(label, a) { padding-top: 1.25rem; }
 }
@@ -221,7 +211,7 @@
   const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
   const clip = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
   const percent = (share) => (Number.isNaN(share) ? "no row" : share > 0 && share < 0.005 ? "<1%" : `${(100 * share).toFixed(0)}%`);
-  const SLOT = (side) => `<div class="sentence-slot sentence-${side}"><label><input type="radio" name="sentence-side" value="${side}">${SIDES[side]}: <b></b></label><small></small><a target="_top">chapter</a></div>`;
+  const SLOT = (side) => `<div class="sentence-slot sentence-${side}"><label><input type="radio" name="sentence-side" value="${side}">${SIDES[side]}: <b></b></label><a target="_top">chapter</a></div>`;
   const SITE = new URL("../../../", document.currentScript.src); // from _static/explore/live
 
   // In the address: s the sentence, f times ten filler words before its word i, q the word that asks, k the one looked
@@ -229,16 +219,15 @@
   function Sentence(place, data, make) {
     const self = { ...data.start, side: "a", rows: {} }, cards = new Map(data.methods.map((method) => [method.name, { ...method, card: make("button", "", { type: "button" }) }]));
     const entry = window.posencExplorables?.get("sentence") || {}; // the player reads and writes the address
-    place.innerHTML = `<style>${STYLE}</style><div class="sentence-tools"><input type="text" class="sentence-field" spellcheck="false" autocomplete="off"
-        aria-label="The sentence: type your own"><div class="sentence-presets"></div><button type="button" class="sentence-copy"></button></div>
-      <div class="sentence-stage"><svg aria-hidden="true"></svg>${SLOT("a")}<div class="sentence-words" role="group"
+    place.innerHTML = `<style>${STYLE}</style><div class="sentence-stage"><svg aria-hidden="true"></svg>${SLOT("a")}<div class="sentence-words" role="group"
         aria-label="The words. Arrow keys left and right: which one asks; up and down: which one it looks at"></div>${SLOT("b")}</div>
-      <div class="sentence-under"><div class="sentence-said" role="status"><p></p><p></p></div>
-        <div class="sentence-filler"><button type="button">ten filler words more</button><button type="button">ten fewer</button></div></div>
-      <p class="sentence-how">Press a card: it is drawn on the side with the dot.</p><div class="sentence-cards"><div class="sentence-grid"></div>
-      <div class="sentence-foot"><label>ALiBi’s slope <input type="range" min="-8" max="0" step="0.25"> <span></span></label><p></p></div></div>`;
-    const parts = ["field", "stage", "stage svg", "words", "grid", "copy", "foot input", "foot p"].map((part) => place.querySelector(`.sentence-${part}`));
-    const [field, stage, drawing, strip, grid, copy, slope, out] = parts;
+      <div class="sentence-said" role="status"><p class="explorable-spoken"></p><p></p></div>
+      <p class="sentence-head"></p><div class="sentence-grid"></div>
+      <div class="sentence-foot"><label>ALiBi’s slope <input type="range" min="-8" max="0" step="0.25"> <span></span></label><p></p></div>
+      <div class="sentence-tools"><div class="sentence-presets"></div><div class="sentence-filler"><button type="button">ten filler words more</button><button type="button">ten fewer</button></div><button type="button" class="sentence-all"></button>
+        <input type="text" class="sentence-field" spellcheck="false" autocomplete="off" aria-label="The sentence: type your own"><button type="button" class="sentence-copy"></button></div>`;
+    const parts = ["field", "stage", "stage svg", "words", "grid", "copy", "foot input", "foot p", "foot", "all", "head", "presets"].map((part) => place.querySelector(`.sentence-${part}`));
+    const [field, stage, drawing, strip, grid, copy, slope, out, foot, all, head, choices] = parts;
     const [more, fewer] = place.querySelectorAll(".sentence-filler button"), [readout, note] = place.querySelectorAll(".sentence-said p");
     const tell = (words) => { note.textContent = words || "Press a word: it is looked at. Again: it asks."; };
     out.textContent = data.left_out;
@@ -246,7 +235,7 @@
       const button = make("button", "", { type: "button", "aria-label": text });
       button.textContent = `${text.split(" ").slice(0, 2).join(" ")} …`;
       button.addEventListener("click", () => type(text));
-      copy.previousElementSibling.append(button);
+      choices.append(button);
       return button;
     });
 
@@ -302,36 +291,43 @@
       const wide = stage.clientWidth, middle = stage.clientHeight / 2, labels = [...strip.children], spans = labels.map((label) => label.firstChild);
       if (!wide) return; // not seen yet
       strip.className = "sentence-words";
-      strip.style.fontSize = "";
-      const sizes = spans.map((span) => Math.max(24, span.offsetWidth + 2)), sum = sizes.reduce((a, b) => a + b, 0), each = wide / labels.length;
-      if (sum > wide) {
-        strip.classList.add("sentence-turned", ...(each < 10 ? ["sentence-tight"] : []));
-        strip.style.fontSize = `${clamp(each - 2, 11, 15)}px`;
+      let sizes, sum; // words lie as large as they can; where even small ones are too long, they stand
+      for (const size of [19, 17, 15, 13]) {
+        strip.style.fontSize = `${size}px`;
+        sizes = spans.map((span) => Math.max(size === 13 ? 25 : wide > 600 ? 32 : 26, span.offsetWidth + 2)), sum = sizes.reduce((a, b) => a + b, 0);
+        if (sum <= wide) break;
       }
-      self.columns = sizes.map((size) => (sum > wide ? each : size + (wide - sum) / labels.length));
+      const each = wide / labels.length;
+      self.turned = sum > wide;
+      if (self.turned) {
+        strip.classList.add("sentence-turned", ...(each < 10 ? ["sentence-tight"] : []));
+        strip.style.fontSize = `${clamp(each - 2, 12, 15)}px`;
+      }
+      self.columns = sizes.map((size) => (self.turned ? each : size + (wide - sum) / labels.length));
       self.x = self.columns.map((column, i) => column / 2 + self.columns.slice(0, i).reduce((a, b) => a + b, 0));
-      self.band = sum > wide ? Math.max(...spans.map((span) => span.offsetHeight)) : 30;
-      const styles = labels.map((_, i) => [self.x[i] - self.columns[i] / 2, self.columns[i], middle - self.band / 2 - 18, self.band + 36]);
+      self.band = self.turned ? Math.max(...spans.map((span) => span.offsetHeight)) : 34;
+      const styles = labels.map((_, i) => [self.x[i] - self.columns[i] / 2, self.columns[i], middle - self.band / 2 - 20, self.band + 40]);
       styles.forEach((style, i) => ["left", "width", "top", "height"].forEach((name, at) => { labels[i].style[name] = `${style[at]}px`; }));
       mark();
     }
 
     function arcs(side, most) {
-      const { query, x, band } = self, key = looked(), row = self.rows[self[side]][query], up = side === "a" ? 1 : -1, middle = stage.clientHeight / 2;
-      const foot = middle - up * (band / 2 + 18), room = middle - band / 2 - 50, widest = Math.min(13, 0.6 * self.columns[query]), taken = [], on = (j, said) => (j === key ? said : "");
+      const { query, x, band, turned } = self, key = looked(), row = self.rows[self[side]][query], up = side === "a" ? 1 : -1, middle = stage.clientHeight / 2;
+      const foot = middle - up * (band / 2 + (turned ? 34 : 22)), room = middle - band / 2 - (turned ? 66 : 54), widest = Math.min(18, 0.6 * self.columns[query]), taken = [], on = (j, said) => (j === key ? said : "");
       const order = range(query + 1, (j) => j).sort((i, j) => (j === key) - (i === key) || row[j] - row[i]);
       const lines = order.filter((j) => j < query && row[j] > most / 200).reverse().map((j) => {
         const far = x[query] - x[j], top = foot - (up * 4 * Math.min(room, far + 8, (0.2 + (0.8 * far) / (x[query] - x[0])) * room)) / 3;
         return `<path${on(j, ' class="sentence-on"')} stroke-width="${Math.max(0.7, (widest * row[j]) / most)}" d="M${x[query]} ${foot}C${x[query]} ${top} ${x[j]} ${top} ${x[j]} ${foot}"/>`;
       });
       const shares = order.filter((j) => j === key || row[j] >= 0.005).map((j) => {
-        const text = percent(row[j]), half = 4 * text.length + (j === key ? 6 : 4), close = (at) => taken.find((other) => Math.abs(at - other[0]) < half + other[1]);
+        const text = percent(row[j]), half = turned ? 6 : ((j === key ? 5.8 : 4.7) - (stage.clientWidth < 520 ? 0.7 : 0)) * text.length + 3, close = (at) => taken.find((other) => Math.abs(at - other[0]) < half + other[1]);
         let at = clamp(x[j], half, stage.clientWidth - half);
         const other = close(at), aside = other ? other[0] + Math.sign(at - other[0]) * (half + other[1] + 0.1) : at;
         if (Math.abs(aside - at) <= self.columns[j] / 5) at = clamp(aside, half, stage.clientWidth - half);
         if (close(at)) return "";
         taken.push([at, half]);
-        return `<text${on(j, ' font-weight="700"')} x="${at}" y="${foot + (up > 0 ? 14 : -5)}">${text}</text>`;
+        const stands = turned && ` transform="translate(${at + 4.5} ${foot + up * 17}) rotate(-90)"`;
+        return `<text${on(j, turned ? ' font-weight="700"' : ' class="sentence-key"')}${stands || ` x="${at}" y="${foot + (up > 0 ? 18 : -6)}"`}>${text}</text>`;
       });
       return `<g class="sentence-${side}">${lines.join("")}${shares.join("")}</g>`;
     }
@@ -346,22 +342,25 @@
         for (const [name, value] of [["aria-current", i === query], ["aria-pressed", i === key], ["tabindex", i === query ? 0 : -1]]) button.setAttribute(name, value);
       });
       for (const side of sides) {
-        const { full, note: says, page } = cards.get(self[side]);
-        const [dot, name, small, link] = ["input", "b", "small", "a"].map((part) => stage.querySelector(`.sentence-slot.sentence-${side} ${part}`));
-        [dot.checked, name.textContent, small.textContent, link.href] = [side === self.side, full, says, new URL(page, SITE)];
+        const { full, page } = cards.get(self[side]);
+        const [dot, name, link] = ["input", "b", "a"].map((part) => stage.querySelector(`.sentence-slot.sentence-${side} ${part}`));
+        [dot.checked, name.textContent, link.href] = [side === self.side, full, new URL(page, SITE)];
         link.setAttribute("aria-label", `chapter: ${full}`);
       }
-      const order = [...cards.keys()].sort((a, b) => (share(b) || 0) - (share(a) || 0)), top = share(order[0]) || 1;
+      const order = [...cards.keys()].sort((a, b) => (share(b) || 0) - (share(a) || 0)), top = share(order[0]) || 1, drawn = sides.map((side) => self[side]);
+      const shown = [...drawn, ...order.filter((name) => !drawn.includes(name)).slice(0, 4)];
       for (const [name, { card }] of cards) {
         const side = sides.find((one) => self[one] === name), [, said, , small] = card.children;
         card.className = `sentence-card${side ? ` sentence-${side}` : ""}`;
         card.setAttribute("aria-pressed", Boolean(side));
+        card.hidden = !self.all && !shown.includes(name);
         [said.textContent, small.textContent] = [percent(share(name)), SIDES[side] || ""];
         card.style.setProperty("--share", (share(name) || 0) / top);
       }
       rank(order.map((name) => cards.get(name).card));
       const each = sides.map((side) => `${cards.get(self[side]).title} ${percent(share(self[side]))}`), said = (i) => `“${clip(words[i].text)}”`;
-      readout.textContent = `${said(query)} looks at ${key === query ? "itself" : said(key)}: ${each.join(", ")}`;
+      [foot.hidden, all.textContent, head.textContent] = [!self.all, self.all ? "only six" : "all methods", `${said(query)} looks at ${key === query ? "itself" : said(key)}:`];
+      readout.textContent = `${head.textContent} ${each.join(", ")}`;
       [slope.value, slope.nextElementSibling.textContent, copy.textContent] = [self.m, +(2 ** self.m).toPrecision(2), "Copy link"];
       slope.setAttribute("aria-valuetext", slope.nextElementSibling.textContent);
       clearTimeout(self.timer);
@@ -430,6 +429,7 @@
       strip.children[self.query].focus({ preventScroll: true });
     });
     stage.addEventListener("change", ({ target }) => { self.side = target.value; });
+    all.addEventListener("click", () => mark({ all: !self.all }));
     field.addEventListener("input", () => type(field.value));
     more.addEventListener("click", () => fill(1));
     fewer.addEventListener("click", () => fill(-1));

@@ -22,8 +22,8 @@ EAGER = True  # it opens its page, and is taller than its picture
 SEE = "Press a word: who looks at it? The cards sort themselves anew."
 ALT = (
     "A sentence in a row of words. Arcs lead from the word that asks to each word before it, by one method above the "
-    "words, by another below, thicker where it looks more. A card for each method has its share on the word looked at; "
-    "the largest stands first. Choose both words and both methods, put ten filler words between, or type your own."
+    "words, by another below, thicker where it looks more. A method's card has its share on the word looked at, the "
+    "largest first: six cards, or all. Choose both words and both methods, put ten filler words between, or type."
 )
 PRESETS = (
     "the cat sat on the mat because it was tired",

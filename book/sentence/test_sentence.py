@@ -123,6 +123,8 @@ def test_filler_keeps_both_words_and_the_height(fresh):
 @pytest.mark.browser
 def test_the_slope_moves_alibi_alone(fresh):
     before = shares(fresh)
+    assert not fresh.get_by_role("slider").is_visible()
+    fresh.get_by_text("all methods").click()
     fresh.get_by_role("slider").press("End")
     after = shares(fresh)
     assert {title for title in before if before[title] != after[title]} == {"ALiBi"}
@@ -136,6 +138,9 @@ def test_a_copied_link_opens_what_was_seen(fresh):
     field.fill("   ")
     assert marked(fresh) == ["one", "one"]  # nothing typed changes nothing
     field.fill("Äpfel, und: birnen & <b>äpfel</b> =")
+    cards = [card for card in fresh.locator(".sentence-card").all() if card.is_visible()]
+    assert len(cards) == 6 and {"true"} <= {card.get_attribute("aria-pressed") for card in cards}
+    fresh.get_by_text("all methods").click()
     fresh.locator(".sentence-card", has_text="ALiBi").click()
     fresh.get_by_label("below: ").check()
     fresh.locator(".sentence-card", has_text="ALiBi").click()  # it goes below, and what was below goes above

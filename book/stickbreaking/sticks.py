@@ -10,14 +10,14 @@ TITLE = "A stick broken by hand, and the softmax of the same logits"
 SEE = "Drag a cut, or swap two words: which pieces change?"
 ALT = (
     "Above, a stick of length one, cut into a piece for each word, the most recent word first, and the rest that "
-    "nobody took. Below, the softmax of the same logits. Moving a cut changes the piece it ends and what slides on to "
-    "the words after it, never a piece before it; in the softmax every piece changes. Swapping two neighbors with "
-    "equal logits moves weight between them in the stick, and nothing in the softmax."
+    "nobody took. Below, the softmax of the same logits. A thin strip over each keeps the pieces as they were. Moving "
+    "a cut changes the piece it ends and those after it, never one before it; in the softmax every piece changes. "
+    "Swapping two neighbors with equal logits moves weight between them in the stick, and nothing in the softmax."
 )
 WORDS = ("it", "sleeps", "cat", "the", "dog", "a")  # most recent first
 LOGITS = (-2.0, -1.7, -0.4, -0.85, -0.4, -0.85)  # cuts that a finger can tell apart
 SHOWN = {word: (0.02, 0.98) for word in WORDS}  # the share that a word takes of what is left
-HUES = ("blue", "orange", "green", "purple", "yellow", "sky")
+HUES = ("blue", "orange", "green", "purple", "yellow", "gray")
 
 
 def weights(logits) -> tuple[list[float], list[float]]:
