@@ -111,8 +111,8 @@ FAULTS = [
     # Figures
     Fault("book/rope/figures.py", "at_q, at_k = m + shift, n + shift", "at_q, at_k = m, n",
           "book/rope/test_rope.py"),  # a slider that moves nothing
-    Fault("book/alibi/figures.py", "flat = torch.softmax(row[chosen], -1)", "flat = torch.softmax(row[0], -1)",
-          "book/alibi/test_alibi.py"),  # the curve of another head
+    Fault("book/alibi/figures.py", "torch.softmax(content + row, -1)", "torch.softmax(content + row[:1], -1)",
+          "book/alibi/test_alibi.py"),  # the bars of one head
 
     # Exercises and their graders
     Fault("posenc/lab/check/judging.py", "~((error <= tolerance) | (a == b) | (a.isnan() & b.isnan()))",

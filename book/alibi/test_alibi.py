@@ -33,19 +33,12 @@ def test_at_its_reach_a_needle_holds_half_of_the_row_and_one_token_further_it_do
         assert (logits.softmax(-1)[distance] >= 0.5).item() == holds
 
 
-@pytest.mark.parametrize("heads, head, query", [(8, 1, 127), (8, 4, 127), (12, 9, 55), (16, 16, 7)])
-def test_what_the_hand_holds_lies_on_the_head_s_line(heads, head, query):
-    drawn = figures.decay.evaluate(dict(heads=heads, head=head, query=query))
-    slope = slopes(heads)[head - 1].item()
-    held = drawn["end of this head's line"]
-    assert held["y"][0] == pytest.approx(-slope * (query - held["x"][0]), rel=1e-6)
-    assert held["y"][0] >= figures.EDGE - 1e-9 and drawn["readout"]["slope"] == pytest.approx(slope)
-
-
-def test_the_window_holds_95_percent_of_equal_logits():
-    lines = figures.decay.evaluate(dict(heads=8, head=4, query=127))
-    weights = 10 ** lines["equal logits"]["y"][-1]  # of the query itself; the rest is geometric
-    first, last = lines["95% of the weight"]["x"].astype(int)
-    ratio = 2.718281828 ** -slopes(8)[3].item()
-    held = sum(weights * ratio**distance for distance in range(last - first + 1))
-    assert 0.95 <= held < 0.96
+@pytest.mark.parametrize("heads, key", [(8, 24), (12, 99), (16, 111)])
+def test_a_bar_is_the_weight_that_a_head_leaves_of_the_key_that_fits(heads, key):
+    drawn = figures.decay.evaluate(dict(heads=heads, key=key))
+    odds = figures.content_logits(key).exp()
+    assert drawn["the key that fits"]["x"][0] == key
+    for slope, share in zip(slopes(heads).sort(descending=True).values, drawn["weight of the key"]["x"], strict=True):
+        fading = odds * math.exp(-slope) ** (figures.KEYS - 1 - torch.arange(figures.KEYS))
+        assert share == pytest.approx((fading[key] / fading.sum()).item(), rel=1e-4)
+    assert drawn["without a penalty"]["x"][0] == pytest.approx((odds[key] / odds.sum()).item())

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 
 import posenc
-from posenc.chapters.comrope.figures import scores
+from posenc.chapters.comrope.figures import walk
 from posenc.chapters.rope2d import study as pictures
 from posenc.lab.experiments import mean_and_spread
 from posenc.lab.experiments.plots import signed
@@ -52,9 +52,9 @@ def print_moved() -> dict[str, str]:
 
 
 def touch_numbers() -> dict[str, str]:
-    r"""How much the score of the explorable's pair changes at most as both move, for three angles."""
-    off = {degrees: scores(3, 4, degrees) for degrees in (5, 30, 90)}
-    return {f"off{degrees}": f"{(curve - curve[0]).abs().max().item():.2f}" for degrees, curve in off.items()}
+    r"""How far apart the two walks of the explorable end after three steps each way, for three angles."""
+    off = {degrees: walk(3, 3, degrees, True)[-1] - walk(3, 3, degrees, False)[-1] for degrees in (5, 30, 90)}
+    return {f"off{degrees}": f"{between.norm().item():.2f}" for degrees, between in off.items()}
 
 
 def whole(encoding) -> torch.Tensor:

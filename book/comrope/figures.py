@@ -6,15 +6,11 @@ import math
 import torch
 
 from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, dots, heat, held, label, level, line, path, signed
+from posenc.lab.explore.parts import axis, dots, heat, label, line, path, signed
 from posenc.rotate.liere import rotation
-
-# ------------------------------------------------------------------------------------------------ two walks on a sphere
 
 STEP = 0.35  # radians that a block turns for a step of one axis
 VECTOR = (0.8, 0.0, 0.6)  # where the walks start: a vector of length 1 in a block of three lanes
-QUERY, KEY = (0.6, 0.0, 0.8), (0.8, 0.6, 0.0)  # contents whose score is drawn
-SHIFTS = 12  # rows by which both tokens move
 ARC = 13  # points of an arc: with fewer a walk has corners
 
 
@@ -31,11 +27,6 @@ def generators(degrees):
     return torch.stack((about((0, 0, STEP)), about((STEP * math.sin(angle), 0, STEP * math.cos(angle)))))[:, None]
 
 
-def turned(vector, positions, degrees):
-    r"""R(p) v [T, 3] of positions [T, 2], floats."""
-    return rotation(positions, generators(degrees))[:, 0] @ torch.tensor(vector, dtype=torch.float64)
-
-
 @functools.cache
 def walk(rows, columns, degrees, rows_first):
     r"""The way [2 ARC - 1, 3] of the vector that turns by one coordinate, then by the other."""
@@ -46,15 +37,7 @@ def walk(rows, columns, degrees, rows_first):
     return torch.cat((way, (second @ way[-1])[1:]))
 
 
-@functools.cache
-def scores(rows, columns, degrees):
-    r"""Score of a query and the key `rows` down and `columns` right, both moved down: [4 SHIFTS + 1]."""
-    moved = torch.arange(0, SHIFTS + 0.25, 0.25, dtype=torch.float64)[:, None] * torch.tensor([1, 0])
-    offset = torch.tensor([rows, columns], dtype=torch.float64)
-    return (turned(QUERY, moved, degrees) * turned(KEY, moved + offset, degrees)).sum(-1)
-
-
-VIEW, TILT = math.radians(60), math.radians(13)  # from where the sphere is seen: around, and above its equator
+VIEW, TILT = math.radians(70), math.radians(25)  # from where the sphere is seen: around, and above its equator
 
 
 def _flat(way):
@@ -87,76 +70,72 @@ def _globe():
     return torch.cat(lines)
 
 
-def _axis(name, color, dash, degrees):
+def _axis(name, words, color, dash, degrees):
     """What a block turns about, drawn from one pole out of the sphere, with its name."""
     pole = torch.tensor([[math.sin(math.radians(degrees)), 0, math.cos(math.radians(degrees))]])
-    x, y, _ = _flat(torch.cat((pole, 1.35 * pole)))
-    side, raised = ("right", "") if name == "rows" else ("center", "<br> ")  # clear of the handle's ring
-    marker = dict(size=[1, 9], opacity=[0, 1], color=color)
-    words = dict(text=["", name + raised], textposition=f"top {side}")
-    look = dict(textfont=dict(color=COLORS[color], size=12), cliponaxis=False, showlegend=False)
-    trace = path(f"axis of the {name}", x, y, color, 3, dash, marker=marker, **words, **look)
-    return trace | dict(mode="lines+markers+text")
+    x, y, _ = _flat(torch.cat((pole, 1.28 * pole)))
+    look = dict(marker=dict(size=[1, 9], opacity=[0, 1], color=color), cliponaxis=False)
+    at = x[1].item() + (0.09 if name == "rows" else -0.09), y[1].item(), words, color
+    side = f"middle {'right' if name == 'rows' else 'left'}"
+    return path(name, x, y, color, 4, dash, **look), label(f"{name}, named", *at, side, 14)
 
 
-def _commute(degrees, rows, columns, shift):
-    down, right = (walk(rows, columns, degrees, first) for first in (True, False))
-    curve, globe = scores(rows, columns, degrees), _globe()
-    x, y, _ = _flat(turned(VECTOR, torch.tensor([[rows, columns]], dtype=torch.float64), degrees))
-    moves, moved = torch.arange(0, SHIFTS + 0.25, 0.25), "both moved %{x} rows: score %{y:.3f}<extra></extra>"
-    words = dict(mode="lines+text", text=["", "at the start"], textposition="bottom left", textfont=dict(size=12))
-    filled = dict(fill="tonexty", fillcolor="rgba(0, 128, 90, 0.15)", showlegend=False)
+@functools.cache
+def far_apart(steps):
+    r"""How far apart the two walks end, for the angles 0, 1, ..., 90 degrees."""
+    return [(walk(steps, steps, d, True)[-1] - walk(steps, steps, d, False)[-1]).norm().item() for d in range(91)]
+
+
+def _commute(degrees, steps):
+    ways = [walk(steps, steps, degrees, first) for first in (True, False)]
+    ends, globe = torch.stack([way[-1] for way in ways]), _globe()
+    apart, under = far_apart(steps)[degrees], dict(fill="tozeroy", fillcolor="rgba(190, 40, 40, 0.15)", panel=2)
+    part = torch.linspace(0, 1, ARC, dtype=torch.float64)[:, None]
+    x, y, _ = _flat(torch.nn.functional.normalize(ends[0] + part * (ends[1] - ends[0]), dim=-1))
+    right, side = max(_flat(way)[0].max().item() for way in ways), "top left" if steps > 2 else "top center"
+    said, at = f"{apart:.2f} apart", (right + 0.06, y[ARC // 2].item(), "right")
+    said, at = (said, at) if apart > 1e-6 else ("one place", (0.1, -0.1, "center"))
     data = [
-        line("sphere", globe[:, 0], globe[:, 1], "gray", 0.7, showlegend=False),
-        _axis("rows", "blue", "solid", 0),
-        _axis("columns", "orange", "dot", degrees),
-        _way("rows first", down, "blue", "solid", "circle-open"),
-        _way("columns first", right, "orange", "dash", "square-open"),
-        dots("at once", x, y, "ink", 9, "x"),
-        level("score at the start", curve[0].item(), 0, SHIFTS, "gray", 1.5, "dot", panel=2) | words,
-        line("score of one pair, both tokens moved", moves, curve, "green", 3, hover=moved, panel=2, **filled),
-        held("score now", shift, curve[4 * shift].item(), "green", size=15, xaxis="x2", yaxis="y2"),
+        line("sphere", globe[:, 0], globe[:, 1], "gray", 0.6),
+        *_axis("rows", "axis of <b>down</b>", "blue", "solid", 0),
+        *_axis("columns", "axis of<br><b>right</b><br>drag", "orange", "dot", degrees),
+        line("gap", x, y, "red", 10, opacity=0.5),
+        _way("down, then right", ways[0], "blue", "solid", "circle-open"),
+        _way("right, then down", ways[1], "orange", "dash", "square-open"),
+        label("down first", x[0].item(), y[0].item() + 0.06, "down, right", "blue", side, 14, True),
+        label("right first", x[-1].item(), y[-1].item() - 0.06, "right, down", "orange", "bottom right", 14, True),
+        label("how far", *at[:2], f"<b>{said}</b>", "red", f"middle {at[2]}", 22, True, cliponaxis=False),
+        line("apart at each angle", list(range(91)), far_apart(steps), "red", 3, **under),
+        dots("at this angle", [degrees], [apart], "red", 16, panel=2, cliponaxis=False),
+        dots("at 0°", [0], [0], "ink", 20, "circle-open", marker=dict(line=dict(width=3)), panel=2, cliponaxis=False),
+        label("meet", 8, -0.12, "<b>0°: they meet</b>", "ink", "middle right", 16, panel=2),
     ]
-    phone = dict(
-        xaxis=axis(-1.4, 1.1, domain=[0, 1]),
-        yaxis=axis(-0.18, 1.44, domain=[0.4, 1]),
-        xaxis2=dict(domain=[0, 1], title=dict(text="score, by rows both moved", standoff=4)),
-        yaxis2=dict(domain=[0, 0.38], title=dict(text=""), ticklabelposition="inside top"),
-        margin=dict(t=30, l=8, r=8, b=36),
+    narrow = dict(xaxis=dict(domain=[0, 1]), yaxis=dict(domain=[0.42, 1], range=[-0.3, 1.4]))
+    narrow |= dict(xaxis2=dict(domain=[0.02, 1]), yaxis2=dict(domain=[0.1, 0.38]))
+    ticks = dict(tickvals=[0, 45, 90], ticktext=["0°", "45°", "90°"], tickfont=dict(size=13), showgrid=False)
+    layout = dict(height=420, showlegend=False, margin=dict(t=12, l=8, r=8, b=8)) | dict(
+        xaxis=axis(-1.8, 1.05, visible=False, domain=[0, 0.64]),
+        yaxis=axis(-0.5, 1.4, visible=False, scaleanchor="x", constraintoward="top"),
+        xaxis2=axis(-4, 94, "distance by angle", domain=[0.68, 1], anchor="y2", zeroline=False, **ticks),
+        yaxis2=axis(-0.24, 1.1, domain=[0.2, 0.8], anchor="x2", tickvals=[]),
+        meta=dict(phone=narrow),
     )
-    layout = dict(
-        height=430,
-        xaxis=axis(-1.4, 1.4, visible=False, domain=[0, 0.58], constrain="domain"),
-        yaxis=axis(-0.2, 1.45, visible=False, scaleanchor="x"),  # no walk leads below
-        xaxis2=axis(-2.2, SHIFTS + 0.6, "rows both moved", domain=[0.7, 1], anchor="y2", tickvals=[0, 4, 8, 12]),
-        yaxis2=axis(-0.82, 1.08, "score", anchor="x2", tickvals=[-0.5, 0, 0.5, 1]),
-        meta=dict(phone=phone),
-    )
-    return dict(data=data, layout=layout), {
-        "apart": (down[-1] - right[-1]).norm().item(),
-        "score": signed(curve[4 * shift], 3),
-        "off": (curve - curve[0]).abs().max().item(),
-    }
+    return dict(data=data, layout=layout)
 
 
 commute = explorable(
     _commute,
-    title="Two walks, and a pair that moves",
-    alt="The upper part of a globe. From one point two walks start: a solid one turns by the rows first and then by "
-    "the columns, a dashed one the other way round; a cross shows where both at once lead. The solid walk's end "
-    "can be dragged, which makes both longer or shorter. Two spokes outside the globe are the axes of turning; the "
-    "dotted one, of the columns, can be dragged too. Beside or below, the score of a query and a key whose offset "
-    "stays, against the rows that both have moved: level where the two axes are one, wavy where they are apart. "
-    "The diamond can be dragged along it; the last number is the largest change that moving both makes.",
-    readout="walks end {apart:.2f} apart · score {score} · changes by up to {off:.3f}",
-    handles={"axis of the columns": "degrees", "score now": "shift", "rows first": ("rows", "columns")},
-    degrees=slider([0, 5, 15, 30, 60, 90], label="angle between the axes", default=30, format=lambda d: f"{d}°"),
-    rows=slider(range(5), label="rows, query to key", default=3),
-    columns=slider(range(5), label="columns, query to key", default=4),
-    shift=slider(range(SHIFTS + 1), label="rows both moved", default=0, play=True),
+    title="Down then right, right then down",
+    alt="On a globe two walks start at one point: a solid one goes down and then right, a dashed one right and then "
+    "down. A broad red arc joins their ends, and says how far apart they are, in radii of the globe. Two spokes stand "
+    "out of it: what a step down turns about, and, dotted, what a step right turns about, which can be dragged, as can "
+    "the end of the solid walk. A curve says how far apart the ends are at each angle between the spokes: it rises "
+    "from zero at 0°, which a ring marks: there alone both walks end at one place.",
+    see="Drag the dotted axis: do both walks end at one place?",
+    handles={"columns": "degrees", "down, then right": "steps"},
+    degrees=slider([0, 5, *range(15, 91, 15)], label="angle between the axes", default=60, format=lambda d: f"{d}°"),
+    steps=slider(range(1, 4), label="steps each way", default=3),
 )
-
-# --------------------------------------------------------------------------------------------- what a block is blind to
 
 GRID = 7  # rows and columns of patches
 CENTER = 3  # where the query stands, in both
@@ -196,68 +175,65 @@ def likeness_everywhere(form, direction):
 
 
 def _blind(form, direction, row, column):
-    place = torch.tensor([[row, column]], dtype=torch.float64)
+    place, center = torch.tensor([[row, column]], dtype=torch.float64), torch.full((1, 2), CENTER)
     theta = normals(form, direction)
     step = torch.stack((-theta[1, 0], theta[0, 0]))  # square to the first block's theta
-    curve = place + torch.tensor([[-2.0 * GRID], [2.0 * GRID]]) * (step if form == ONE else math.nan)
-    sees = (place - CENTER) @ theta  # [1, n]
-    feet = CENTER + (sees * theta).T  # of the key on each theta
-    start, gap = torch.full((2,), float(CENTER)), torch.full((2,), math.nan)
-    way = torch.stack((start, feet[0], gap, *((start, feet[1]) if form != ONE else (gap, gap))))
-    over = torch.tensor([[0.6 if row < 1 else -0.6, 0]])  # the key's name stands over it, in the picture
-    beside = CENTER + ARROW * theta.T + 0.6 * torch.stack((-theta[1], theta[0]), -1)
-    side = 0.95 if row in (3, 4) and column == 2 else -0.95  # of the query's name, clear of the key
-    spots = torch.cat((place + over, torch.tensor([[CENTER, CENTER + side]]), beside))
-    score, along = likeness(form, direction, torch.cat((place, place + step))).tolist()
-
-    def points(name, where, symbol, size, color, **parts):
-        return dots(name, where[:, 1], where[:, 0], color, size, symbol, marker=parts)
+    along = place + torch.linspace(-2 * GRID, 2 * GRID, 113)[:, None] * step
+    beside = CENTER + ARROW * theta.T + 0.65 * torch.stack((theta[1], -theta[0]), -1)
+    out = min(max(column + 0.35 * (column > CENTER) - 0.35 * (column < CENTER), 0.7), GRID - 1.7)
+    over = torch.tensor([[row + (0.75 if row < 1 else -0.75), out]])
+    others = torch.cat((place, over, center, center + torch.tensor([[0, -0.95]]), center + ARROW * theta.T, beside))
+    inside = along[((along - CENTER).abs() < torch.tensor([2.8, 2.3])).all(-1)]  # where a word has room
+    room = ((inside[:, None] - others).abs() / torch.tensor([0.65, 2.4])).amax(-1).amin(-1)
+    spot = inside[room.argmax()] if form == ONE and len(inside) else torch.full((2,), math.nan)
+    score, gap = likeness(form, direction, place).item(), torch.full((2,), math.nan)
 
     def arrow(name, block, dash):
         tip = CENTER + ARROW * theta[:, block] if block < theta.shape[1] else gap
-        head = dict(symbol="arrow", angleref="previous", size=[0, 14], color="ink")
-        return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 2, dash, marker=head)
+        head = dict(symbol="arrow", angleref="previous", size=[0, 20], color="ink")
+        return path(name, [CENTER, tip[1]], [CENTER, tip[0]], "ink", 4, dash, marker=head)
+
+    def words(name, where, text, size, **parts):
+        return label(name, *where.T[[1, 0]], text, "ink", "middle center", size, True, cliponaxis=False, **parts)
 
     there = "row %{y:.1f}, column %{x:.1f}: score %{z:.2f}<extra></extra>"
-    free = dict(cliponaxis=False)  # a name may stand beyond the picture
     colors = dict(zmin=-1, zmax=1, colorscale=DIVERGING, showscale=False)
     data = [
         heat("score of a key there", ACROSS, ACROSS, likeness_everywhere(form, direction), hover=there, **colors),
-        points("patches", torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID)), "circle", 3, "gray"),
-        line("here its score stays", curve[:, 1], curve[:, 0], "ink", 2, "dash"),
-        line("what the blocks see", way[:, 1], way[:, 0], "green", 7),
+        dots("patches", list(range(GRID)) * GRID, [n // GRID for n in range(GRID**2)], "gray", 3, "circle"),
+        line("here its score stays", along[:, 1], along[:, 0], "ink", 4, "dash", visible=form == ONE),
         arrow("θ", 0, "solid"),
         arrow("second θ", 1, "dot"),
-        points("query", torch.full((1, 2), CENTER), "star", 15, "ink"),
-        points("key", place, "circle-open", 20, "ink", line=dict(width=4)),
-        label("names", *spots.T[[1, 0]], ["key", "query", "θ", "second θ"], "ink", "middle center", 13, True, **free),
+        dots("query", [CENTER], [CENTER], "ink", 20, "star"),
+        dots("key", [column], [row], "ink", 22, "circle-open", marker=dict(line=dict(width=5))),
+        words("names", torch.cat((center + torch.tensor([[0, -0.95]]), beside)), ["query", "θ", "second θ"], 14),
+        words("score of the key", over, [f"<b>{signed(score, 2)}</b>"], 18),
+        words("it stays", spot[None], ["<b>score stays</b>"], 16),
         heat("scale of scores", [0], GRADES, GRADES[:, None], panel=2, **colors),
-        dots("score of the key", [0.95], [score], "ink", 13, "triangle-left", panel=2, **free),
-        label("score in words", 0, 1.09, f"score<br><b>{signed(score, 2)}</b>", "ink", panel=2, **free),
+        dots("score on the scale", [1.2], [score], "ink", 16, "triangle-left", panel=2, cliponaxis=False),
+        label("name of the scale", 0, 1.05, "score", "ink", size=14, panel=2, cliponaxis=False),
     ]
-    frame = dict(tickvals=list(range(GRID)), showgrid=False, zeroline=False, constrain="domain")
-    words = "column<br>bar along θ: what a block sees of the way"
-    layout = dict(height=460, showlegend=False, margin=dict(t=10, r=8)) | dict(
-        xaxis=frame | axis(-0.5, GRID - 0.5, words, domain=[0, 0.8], constraintoward="right"),
-        yaxis=frame | axis(GRID - 0.5, -0.5, "row", scaleanchor="x"),
-        xaxis2=axis(-0.5, 3, domain=[0.88, 1], anchor="y2", showgrid=False, zeroline=False, tickvals=[]),
-        yaxis2=axis(-1, 1.1, anchor="x2", domain=[0.1, 0.85], showgrid=False, zeroline=False, tickvals=[-1, 0, 1]),
-        meta=dict(phone=dict(yaxis2=dict(domain=[0.25, 0.75]))),
+    narrow = dict(xaxis=dict(domain=[0, 0.85]), xaxis2=dict(domain=[0.9, 1]), yaxis2=dict(domain=[0.2, 0.8]))
+    frame = dict(tickvals=[], showgrid=False, zeroline=False, constrain="domain")
+    layout = dict(height=410, showlegend=False, margin=dict(t=20, b=8, l=8, r=8)) | dict(
+        xaxis=frame | axis(-0.5, GRID - 0.5, domain=[0, 0.7], constraintoward="right"),
+        yaxis=frame | axis(GRID - 0.5, -0.5, scaleanchor="x"),
+        xaxis2=axis(-0.5, 3, domain=[0.76, 0.85], anchor="y2", showgrid=False, zeroline=False, tickvals=[]),
+        yaxis2=axis(-1, 1.1, anchor="x2", domain=[0.1, 0.9], showgrid=False, zeroline=False, tickvals=[-1, 0, 1]),
+        meta=dict(phone=narrow),
     )
-    seen = ", ".join(signed(value, 2) for value in sees.flatten())
-    return dict(data=data, layout=layout), {"seen": seen, "score": signed(score, 3), "change": abs(along - score)}
+    return dict(data=data, layout=layout)
 
 
 blind = explorable(
     _blind,
     title="What a block cannot see",
     alt="A picture of seven by seven patches with the query in its middle, as a star, and a key as a ring, which can "
-    "be dragged. A triangle beside the scale says its score, and colors that of a key at each place. An arrow from "
-    "the query is theta of the first block, a dotted one that of the second; LD's first can be dragged by its tip. A "
-    "broad bar along each is what the block sees of the way to the key. For one block of LD the colors are stripes "
-    "square to theta, and a dashed line runs through the key along its stripe. For two blocks, of LD or AP, they are "
-    "a pattern of hills. The last chip: how much a step of the key square to the first theta changes its score.",
-    readout="sees {seen} · score {score} · a step across θ: {change:.3f}",
+    "be dragged and carries its score. Colors, and a triangle beside their scale, say the score too. An arrow from "
+    "the query is theta of the first block, a dotted one that of the second; LD's first can be dragged by its tip. "
+    "For one block of LD the colors are stripes square to theta, and on a dashed line along its stripe the key's score "
+    "stays. For two blocks, of LD or AP, they are a pattern of hills.",
+    see="Drag the key: in which direction does its number stand still?",
     handles={"key": ("row", "column"), "θ": "direction"},
     form=slider([ONE, TWO, PARTITION], label="blocks", default=ONE),
     direction=slider(DIRECTIONS, label="θ, from straight down", default=27, format=lambda d: f"{d}°"),

@@ -1,80 +1,61 @@
 r"""The explorable of the chapter *CoPE: counting what matters*."""
 
-import math
-import re
-
-import torch
-
 from posenc.lab.experiments import load_results
-from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import axis, bars, held, label, line, signed
+from posenc.lab.explore import explorable, slider
+from posenc.lab.explore.parts import axis, bars, held, label, line
 
 TRAINED_GATES = load_results("cope_gates")
 # Of all heads the one whose gates on held-out text favor spaces over letters most.
 WORDIEST = max(TRAINED_GATES["heads"], key=lambda head: head["by_kind"]["space"] - head["by_kind"]["letter"])
+LEVELS = [n / 20 for n in range(21)]
+SLOTS, WIDTHS, GRIPS = (0.35, 0.88), (0.46, 0.24), (0.06, 0.7)  # of letters and of spaces
+ENDS = tuple(slot + width / 2 for slot, width in zip(SLOTS, WIDTHS))
+ROW = 0.06  # of gates whose characters stand in one row
 
 
 def name_of(head):
     return f"layer {head['layer'] + 1}, head {head['head'] + 1}"
 
 
-def two_gates(text, sums, gates, letter, space, names, floor, panel=1, rows=2, across=(0.62, 1), right=1.6, **layout):
-    r"""A trained head's staircase, `sums` of its gates over the text, and that of two gates to pull, each letter's and
-    each space's, on x2 and y2, down to the floor. `names`: ends of the legend's two samples; words stand in rows."""
-    words, keys = list(re.finditer(r"\S+|\n\n", text)), list(range(len(text)))
-    mine = sums(torch.tensor([space if c.isspace() else letter for c in text], dtype=torch.float64))
-    head, grip = sums(torch.tensor(gates, dtype=torch.float64)), dict(color="blue", panel=2)
-    said = dict(mine=mine[0].item(), head=head[0].item(), apart=(mine - head).abs().mean().item())
-    mine = mine.where(mine > floor, math.nan)
-    start, beside = int(mine.isnan().sum()), dict(mode="lines+text", textposition="middle right")
-    fill = "none" if start else "tonexty"  # between the two, where both are whole
-    stairs, edge = dict(line=dict(shape="hvh")), dict(line=dict(color=COLORS["gray"], width=1.5))
-    data = [
-        line("trained head", keys, head, "orange", 6, **stairs),
-        line("two gates", keys, mine, "blue", 2.5, **stairs, fill=fill, fillcolor="rgba(0, 114, 178, 0.12)"),
-        line("its name", *names[0], "orange", 6, text=["", "\u00a0trained head"], panel=panel) | beside,
-        line("their name", *names[1], "blue", 2.5, text=["", "\u00a0two gates"], panel=panel) | beside,
-        label("cut", start, floor - 9, f"▼ to {signed(said['mine'])}" if start else "", "blue", "middle right"),
-        bars("slots", [0, 1], [1, 1], "rgba(128, 128, 128, 0.12)", marker=edge, width=0.6, panel=2),
-        bars("gates", [0, 1], [letter, space], width=0.6, opacity=0.35, **grip),
-        held("gate of each letter", 0, letter, **grip),
-        held("gate of each space", 1, space, **grip),
-    ]
-    strip = dict(type="rect", yref="paper", y0=0, y1=0.03, fillcolor="rgba(128, 128, 128, 0.5)", line=dict(width=0))
-    ticks = dict(tickvals=[(w.start() + w.end() - 1) / 2 for w in words], tickangle=0, showgrid=False)
-    ticks |= dict(ticktext=[n % rows * "<br>" + w.group().replace("\n\n", "¶") for n, w in enumerate(words)])
-    gates = dict(tickvals=[0, 1], ticktext=[f"{letter:.2g}<br>letter", f"{space:.2g}<br>space"])
-    layout |= dict(showlegend=False, barmode="overlay", margin=dict(t=12), xaxis=axis(-1, len(text), **ticks))
-    layout |= dict(
-        shapes=[strip | dict(x0=w.start() - 0.5, x1=w.end() - 0.5) for w in words if w.group() != "\n\n"],
-        xaxis2=axis(-0.6, right, domain=list(across), anchor="y2", **gates),
-    )
-    return dict(data=data, layout=layout), said
-
-
 def _trained(letter, space):
-    return two_gates(
-        TRAINED_GATES["line"],
-        lambda gates: gates.flip(0).cumsum(0).flip(0),
-        WORDIEST["gates"][-1],
-        letter,
-        space,
-        (([2, 6], [77, 77]), ([2, 6], [71, 71])),
-        floor=-1,
-        height=420,
-        yaxis=axis(-7, 80, "position p", showgrid=False),
-        yaxis2=axis(-0.12, 1.1, "gate", domain=[0.5, 1], anchor="x2", tickvals=[0, 0.5, 1]),
-    )
+    text, gates = TRAINED_GATES["line"], WORDIEST["gates"][-1]
+    letters, spaces = ([(g, c) for g, c in zip(gates, text) if c.isspace() == blank] for blank in (False, True))
+    count = len(letters) * letter + len(spaces) * space
+    low, high, (same,) = min(letters)[0], max(letters)[0], {g for g, _ in spaces}
+    heights = sorted({round(g / ROW) for g, _ in letters})
+    rows = ["".join(c for g, c in letters if round(g / ROW) == height) for height in heights] + [
+        "␣\u2009␣\u2009␣\u2009␣\u2009␣<br>" * (len(spaces) // 5)
+    ]
+    x, y = [SLOTS[0]] * len(heights) + [SLOTS[1]], [height * ROW for height in heights] + [same]
+    said = [f"<b>to {high:.2f}</b>", f"<b>from {low:.2f}</b>"]
+    data = [
+        bars("two gates", SLOTS, [letter, space], "rgba(42, 143, 201, 0.25)", width=WIDTHS),
+        *(line(f"level {n}", [GRIPS[n], ENDS[n]], [level] * 2, "blue", 2) for n, level in enumerate((letter, space))),
+        label("trained head", x, y, rows, "orange", "middle center", 16),
+        label("its ends", [SLOTS[0] + 0.05] * 2, [high, low], said, "ink", "middle right", 14),
+        label("its spaces", SLOTS[1], same + 0.06, f"<b>all {same:.2f}</b>", "ink", "top center", 15),
+        held("gate of each letter", GRIPS[0], letter, "blue"),
+        held("gate of each space", GRIPS[1], space, "blue"),
+        label("grips", GRIPS, [letter + 0.03, space + 0.03], ["<b>drag</b>"] * 2, "blue", size=14),
+        label("their sum", 0, 1.23, f"<b>you count: {count:.0f}</b>", "blue", "middle right", 17),
+        label("its sum", 1, 1.23, f"<b>the head: {sum(gates):.0f}</b>", "orange", "middle left", 17),
+    ]
+    plain = dict(tickfont=dict(size=15), showgrid=False, ticks="")
+    layout = dict(height=480, showlegend=False, barmode="overlay", margin=dict(t=8, l=12, r=44))
+    layout["xaxis"] = axis(0, 1, tickvals=SLOTS, ticktext=["letters", "spaces"], domain=[0.1, 0.9], **plain)
+    layout["yaxis"] = axis(0, 1.28, tickvals=[0, 1], ticktext=["0<br>shut", "1<br>open"], side="right", **plain)
+    layout["meta"] = dict(phone=dict(xaxis=dict(domain=[0, 1])))
+    return dict(data=data, layout=layout)
 
 
 trained = explorable(
     _trained,
-    title="Two gates for a trained head",
-    alt="Over a line of real text the position of each key for the last query: two staircases that rise to the left, a "
-    "trained head's, thick, and a thin one that counts with two gates, for letters or marks and spaces, two bars to "
-    "pull. Letters shut, it steps at spaces alone; both at two fifths, the pale gap to the head's is all but gone.",
-    readout="two gates count {mine:.0f} of 64 · the head {head:.0f} · {apart:.1f} apart on average",
+    title="How far a trained head opens its gate, character by character",
+    alt="Two columns, letters and spaces of a line of real text, each as high as a trained head opens its gate for it, "
+    "to the nearest row. Letters are scattered, none is all shut or open; the spaces stand together in between. "
+    "Behind them pale bars, the reader's gates, to pull; above, what these gates and those of the head count.",
+    see="Pull letters and spaces: count words, then characters. What fits the head?",
     handles={"gate of each letter": "letter", "gate of each space": "space"},
-    letter=slider([n / 20 for n in range(21)], label="letter"),
-    space=slider([n / 20 for n in range(21)], label="space", default=1),
+    letter=slider(LEVELS, label="letters"),
+    space=slider(LEVELS, label="spaces", default=1),
 )

@@ -104,7 +104,7 @@ def level_numbers() -> dict[str, str]:
     z = figures.content_logits()
     return {
         "level_low": f"{near_share(z - 3, 'logits'):.1%}",
-        "level_high": f"{near_share(z + 3, 'logits'):.0%}",
+        "level_high": f"{near_share(z + 2, 'logits'):.0%}",
         "level_zero": f"{near_share(z, 'logits'):.1%}",
         "level_none": f"{near_share(z, None):.1%}",
         "keys": f"{len(z):,}",

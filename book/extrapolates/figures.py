@@ -1,4 +1,4 @@
-r"""The explorable on the cut: how many keys of a longer context three trained models need. Two go without names."""
+r"""The explorable on the cut: how many keys of a longer context two trained models need, which go without names."""
 
 import functools
 import math
@@ -7,14 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc.lab.experiments import in_longer, load_results, on_windows
-from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, held, label, line, signed, upright
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore.parts import axis, bars, held, label, line
 from posenc.lab.train.tasks import NEEDLE_VALUES
 
 load = functools.cache(load_results)
 #: model -> its experiment and method. The chapters of A and B ask for a guess of their own.
 MODELS = {"NoPE": ("train_short_test_long", "nope"), "A": ("train_short_test_long", "fox"), "B": ("needle", "shaw")}
-LOOKS = {"NoPE": ("ink", "", 0, 2), "A": ("blue", "/", 1, 2), "B": ("green", "x", 0.5, 3)}  # color, hatch, row, panel
 TRAINED, ALL = 64, 512
 
 
@@ -56,43 +55,46 @@ def seeing(model: str, keys: int) -> float:
 
 
 def _cut(keys):
-    far, end = runs("B").lengths[-1], (0.93, "right") if keys > 8 else (1.3, "left")
+    trained, loss, wrong = runs("A").whole[:, 0].mean(), seeing("A", keys), seeing("B", keys)
+    edge, full = dict(line=dict(color=COLORS["gray"], width=2)), dict(orientation="h", width=0.8)
+    side, head = "right" if keys > 8 else "left", dict(color="ink", place="middle right", size=14)
     data = [
-        line("the context", [ALL, 1], [0, 0], "gray", 22, opacity=0.35),
-        line("what a query sees", [keys, 1], [0, 0], "blue", 22),
-        upright("training", TRAINED, -1, 1, "gray", 1.5, "dot"),
-        label("B's number", 1.1 * far, -0.62, "◆ what B is asked for", "green", "middle right", halo=True),
-        label("keys", keys * end[0], 0.32, f"sees {keys} keys", "blue", f"top {end[1]}", 14, True),
-        held("end of the window", keys, 0, "orange", "triangle-left", 18),
-    ]  # fmt: skip
-    look, said = dict(orientation="h", textposition="outside", width=0.42, cliponaxis=False), {}
-    for name, (color, shape, row, panel) in LOOKS.items():
-        value, word = seeing(name, keys), runs(name).word if keys in (TRAINED, ALL) else ""
-        word = "holds" if keys == ALL and word != "breaks" else word
-        said[name] = signed(value, 2) if panel == 2 else f"{value:.0%}"
-        look |= dict(text=[said[name]], marker=dict(pattern=dict(shape=shape)), panel=panel)
-        named = label(f"name of {name}", 0, row - 0.42, f"<b>{name}</b> {word}", color, "middle right", panel=panel)
-        data += [bars(name, [value], [row], color, **look), named]
-    back = dict(tickvals=[ALL, TRAINED, 8, 1], ticktext=[f"{ALL}", f"{TRAINED}, as in training", "8", "1"], tickangle=0)
-    low = dict(range=[1.4, -0.7], domain=[0, 0.42], visible=False, anchor="x2")
+        line("the context", [ALL, 1], [0, 0], "gray", 26, opacity=0.35),
+        line("what a query sees", [keys, 1], [0, 0], "blue", 26),
+        label("B's number", 1.06 * runs("B").lengths[-1], -1.5, "◆ B is asked for this", "green", "middle right", 14),
+        label("keys", keys, 0.7, f"<b>sees {keys} keys</b>, drag", "ink", f"top {side}", 15, cliponaxis=False),
+        held("end of the window", keys, 0, "orange", "triangle-left", 19),
+        bars("A in training", [trained], [0], "rgba(0, 0, 0, 0)", marker=edge, panel=2, **full),
+        bars("A", [trained + loss], [0], "blue", orientation="h", width=0.5, panel=2),
+        label("A's word", trained + loss + 0.04, 0, f"<b>+{loss:.2f}</b>", "ink", "middle right", 18, panel=2),
+        bars("all of B", [1], [0], "rgba(0, 0, 0, 0)", marker=edge, panel=3, **full),
+        bars("B", [wrong], [0], "green", marker=dict(pattern=dict(shape="x")), orientation="h", width=0.5, panel=3),
+        label("B's word", 1.02, 0, f"<b>{wrong:.0%} wrong</b>", "ink", "middle right", 18, panel=3),
+        label("what A does", 0, -0.95, "<b>A</b> reads text: its loss (outline: in training)", panel=2, **head),
+        label("what B does", 0, -0.95, "<b>B</b> recalls a number: its share wrong", panel=3, **head),
+    ]
+    back = dict(tickvals=[ALL, TRAINED, 8, 1], ticktext=[f"{ALL}", f"{TRAINED}, as in training", "8", "1"], ticks="")
+    rows = dict(range=[0.6, -1.4], visible=False)
     layout = dict(
-        dict(height=420, showlegend=False, barmode="overlay", margin=dict(t=12)),
-        xaxis=axis(math.log10(720), math.log10(0.8), "keys, counted back from the query", type="log", ticks="", **back),
-        xaxis2=axis(-0.1, 0.85, "added to the loss, nats", domain=[0, 0.5], anchor="y2", tickvals=[0, 0.5]),
-        xaxis3=axis(0, 1.45, "share wrong", domain=[0.6, 1], anchor="y3", tickvals=[0, 1], ticktext=["0", "all"]),
-        **dict(yaxis=axis(-1.1, 1.3, domain=[0.66, 1], visible=False), yaxis2=low, yaxis3=low | dict(anchor="x3")),
+        dict(height=420, showlegend=False, barmode="overlay", margin=dict(l=16, t=10, b=8)),
+        xaxis=axis(math.log10(720), math.log10(0.8), type="log", showgrid=False, tickfont=dict(size=12), **back),
+        xaxis2=axis(0, 2.6, anchor="y2", visible=False),
+        xaxis3=axis(0, 1.65, anchor="y3", visible=False),
+        yaxis=axis(-2, 2, domain=[0.66, 1], visible=False),
+        yaxis2=dict(rows, domain=[0.28, 0.52], anchor="x2"),
+        yaxis3=dict(rows, domain=[0, 0.24], anchor="x3"),
     )
-    return dict(data=data, layout=layout), said | dict(keys=keys)
+    return dict(data=data, layout=layout)
 
 
 cut = explorable(
     _cut,
     title="How many keys does it need?",
     alt="A context of 512 keys; the blue part, which each query sees, can be dragged in, to training's 64 and to 2. "
-    "At the far end stands the number that B is asked for. Bars: what NoPE and A add to their loss in training's "
-    "window, and B's share wrong. Cut to 64, NoPE's bar shrinks by half, A has none still, and B, never wrong with the "
-    "whole, is wrong seven times of eight. A's bar grows where fewer than some eight keys are left.",
-    readout="sees {keys} of 512 · A {A} · B {B} wrong",
+    "At the far end stands the number that B is asked for. Below, a bar for the loss of model A, with an outline for "
+    "that of training, and one for B's share wrong. Cut to 64, A's bar still fills its outline, and B, never wrong "
+    "with the whole, is wrong seven times of eight. A's bar grows where fewer than some eight keys are left.",
+    see="Drag the end of the blue band: which bar moves first?",
     handles={"end of the window": "keys"},
     keys=slider((ALL, 128, TRAINED, 32, 16, 8, 4, 2), label="keys that a query sees", play=True),
 )

@@ -13,8 +13,9 @@ import torch
 
 from posenc import attention, embed_input, make
 from posenc.encoding import PLACES
-from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, held, label, line, path
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore.parts import axis, bars, held, label, path
+from posenc.methods import METHODS
 
 #: For each place: what stands there when an encoding leaves it empty, and what an encoding does there.
 WORDS = {
@@ -170,12 +171,10 @@ def write(folder):
 # The explorable: one sentence, one method a place, the same words at other positions.
 
 SENTENCE = ("the", "dog", "bit", "the", "man")
-NOWHERE = "nowhere"
 DIM, HEADS = 8, 8  # ALiBi's first of eight slopes is 1/2
 LAST = 20  # the last position that is drawn
 #: A method for each place: its name in `METHODS` and its options. All heads have the same content; the first is drawn.
 METHOD = {
-    NOWHERE: ("nope", {}),
     "embed": ("sinusoidal", {}),
     "rotate": ("rope", {"head_dim": DIM}),
     "bias": ("alibi", {"num_heads": HEADS}),
@@ -197,41 +196,52 @@ def weights(place, start):
     return attention(q, k, k, encoding.in_layers(), pos_q=positions, pos_k=positions, return_weights=True)[1][0, 0, -1]
 
 
-def _shift(place, start):
-    row, plain = weights(place, start).tolist(), weights(NOWHERE, 0).tolist()
-    count, rest = len(SENTENCE), 1 - sum(row)
-    slots = list(range(count))
-    hatched = dict(marker=dict(pattern=dict(shape="/")), hover="given to no word: %{y:.3f}<extra></extra>")
-    levels = [x for slot in slots for x in (slot - 0.45, slot + 0.45, None)], [y for w in plain for y in (w, w, None)]
-    squares = dict(symbol="square", size=11, color="blue")
-    data = [
-        bars("weight", slots, row, "blue", hover="%{y:.3f}<extra></extra>", width=0.7),
-        bars("given to no word", [count], [0.0 if rest < 1e-9 else rest], "gray", width=0.7, **hatched),
-        line("without position", *levels, "orange", 3, "dot"),
-        path("the sentence", [start + slot for slot in slots], [0] * count, "blue", 3, panel=2, marker=squares),
-        held("first word", start, 0, "blue", "square", 13, xaxis="x2", yaxis="y2"),
-        label("hand", [LAST / 2], [0.75], ["drag the first word"], "gray", halo=True, xaxis="x2", yaxis="y2"),
+def _shift(start):
+    slots = list(range(len(SENTENCE)))
+    ghost = dict(marker=dict(line=dict(color=COLORS["gray"], width=2)), width=0.72)
+    columns, rows = slots * len(FOUR), [-row for row in range(len(FOUR)) for _ in slots]
+    first = [1.1 * weight for place in FOUR for weight in weights(place, 0).tolist()]
+    said, hues, data = [], [], [bars("at position 0", columns, first, "rgba(0, 0, 0, 0)", base=rows, **ghost)]
+    for row, place in enumerate(FOUR):
+        now = weights(place, start)
+        moved = (now - weights(place, 0)).abs().max().item() > 1e-9
+        word, hue, hatch = ("moved", "orange", "/") if moved else ("same", "blue", "")
+        said, hues = [*said, f"<b>{word}</b>" if start else ""], [*hues, hue]
+        look = dict(marker=dict(pattern=dict(shape=hatch)), customdata=now.tolist(), width=0.56, base=[-row] * 5)
+        data += [bars(place, slots, (1.1 * now).tolist(), hue, hover="%{customdata:.3f}", **look)]
+    off, bold = dict(cliponaxis=False), dict(ticktext=[f"<b>{place}</b>" for place in FOUR])
+    here, beside = [start + slot for slot in slots], (start + 5, "right") if start < 10 else (start - 1, "left")
+    data += [
+        label("verdict", [4.65] * 4, [0.35 - row for row in range(4)], said, hues, "middle right", 16, **off),
+        path("where it stood", slots, [0] * 5, "gray", 1, panel=2, marker=dict(symbol="square-open", size=12)),
+        path("the sentence", here, [0] * 5, "blue", 3, panel=2, marker=dict(symbol="square", size=12)),
+        held("first word", start, 0, "blue", "square", 16, panel=2),
+        label("hand", beside[0], 0, "drag", "ink", f"middle {beside[1]}", 14, True, panel=2),
     ]
-    layout = dict(height=400, showlegend=False, margin=dict(t=12), barmode="overlay")
-    layout |= dict(
-        xaxis=axis(-0.6, count + 0.6, tickvals=[*slots, count], ticktext=[*SENTENCE, "no word"], anchor="y"),
-        yaxis=axis(0, 0.95, "weight; dotted: no position", domain=[0.36, 1], tickvals=[0, 0.2, 0.4, 0.6, 0.8]),
-        xaxis2=axis(-0.7, LAST + 0.7, "position", anchor="y2", tickvals=list(range(0, LAST + 1, 5))),
-        yaxis2=axis(-0.5, 1.6, domain=[0, 0.18], visible=False),
+    heads = [f"<b>{word}</b><br>{start + slot}" for slot, word in enumerate(SENTENCE)]
+    ways = [f"<b>{place}</b><br>{METHODS[METHOD[place][0]].title}" for place in FOUR]
+    plain, thin = dict(showgrid=False, zeroline=False, ticks=""), dict(width=1, color=COLORS["gray"])
+    rows = dict(ticktext=ways, tickfont=dict(size=13))
+    layout = dict(
+        dict(height=440, showlegend=False, margin=dict(t=4, b=8), barmode="overlay", meta=dict(phone=dict(yaxis=bold))),
+        xaxis=axis(-0.6, 6.1, tickvals=slots, ticktext=heads, side="top", tickfont=dict(size=14), **plain),
+        yaxis=axis(-3.06, 1, domain=[0, 0.72], tickvals=[0.35 - n for n in range(4)], **rows, **plain),
+        xaxis2=axis(-0.8, LAST + 0.8, anchor="y2", tickvals=[0, 5, 10, 15, 20], side="top", tickfont=dict(size=12)),
+        yaxis2=axis(-1, 1, domain=[0.87, 0.95], visible=False),
+        shapes=[dict(type="line", x0=-0.5, x1=4.5, y0=-n, y1=-n, line=thin) for n in range(len(FOUR))],
     )
-    return dict(data=data, layout=layout), {"first": row[0], "second": row[3], "sum": sum(row)}
+    return dict(data=data, layout=layout)
 
 
 shift = explorable(
     _shift,
     title="One sentence, a method at each place",
-    alt="Five words, the dog bit the man, with a bar over each: what the last word, man, gives to it. A sixth, hatched "
-    "bar is what it gives to no word. Dotted lines mark the weights without position, the same for both “the”. "
-    "Below, the sentence as five squares on a line of positions from 0 to 20: drag its first word along. The "
-    "buttons choose at which of the four places position enters, by one method each.",
-    readout="first “the” {first:.3f} · second “the” {second:.3f} · all words {sum:.3f}",
+    alt="The sentence the dog bit the man as five squares on a line of positions from 0 to 20; it can be dragged "
+    "along. Below, four rows, one method a place: embed, rotate, bias, weigh. In each a bar for a word: what the last "
+    "word, man, gives to it; outlines show the same from position 0. Wherever the sentence moves, embed's bars leave "
+    "their outlines, and those of the other three stay.",
+    see="Drag the sentence along: whose bars leave their outlines?",
     handles={"first word": "start"},
-    place=slider(list(METHOD), label="place", default="embed"),
     start=slider(range(LAST + 2 - len(SENTENCE)), label="first word stands at", play=True),
 )
 

@@ -130,7 +130,7 @@ def idea_figure():
 def offset_numbers() -> dict[str, str]:
     r"""By how much extra logits on one key shrink the gradients around it: with a softmax, and on a stick."""
     plain, extra = (
-        {name: figures.sides(figures.scored(name, 6, more), 6) for name in ("NoPE", "stick-breaking")}
+        {name: figures.sides(figures.scored(name, 6, more), 6) for name in ("softmax", "stick-breaking")}
         for more in (0, 8)
     )
     (near, far), (near_stick, far_stick) = ([a / b for a, b in zip(plain[name], extra[name])] for name in plain)

@@ -8,11 +8,10 @@ from posenc.attention import attention
 from posenc.chapters.gradients.exercises import softmax_gradient as softmax_gradient  # the page's other formula
 from posenc.encoding import Encoding, compose
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import axis, bars, label, path
+from posenc.lab.explore.parts import axis, bars, held, label, line
 from posenc.lab.train.tiny import Decoder
 from posenc.lab.write import seeded
 from posenc.methods import make
-from posenc.several.rse import rse
 
 
 def stick_gradient(scores, weights, dweights, order="recent"):
@@ -56,18 +55,12 @@ def logit_gradient(q, k, v, dout, encoding, extra=0.0):
 # By offset: one head of attention on seeded numbers
 
 LENGTH, HEADS, LANES = 24, 4, 8
-HEAD = 0  # ALiBi's steepest
-FAVORED = (1, 3, 6, 9, 12, 16, 20)  # the offsets whose keys may get extra logits
+HEAD = 0  # the one that is drawn
+FAVORED = (6, 8, 10, 12, 14, 16)  # the offsets whose keys may get extra logits
 EXTRA = range(0, 9, 2)
-FAINT = 1e-3  # gradients below are drawn as this
 LOWER = 2.5  # all logits are lowered by this, so that a stick reaches far; a softmax does not notice
-BY_OFFSET = {
-    "stick-breaking": lambda: make("stickbreaking", attend_current=True),
-    "NoPE": lambda: Encoding(),
-    "RoPE": lambda: make("rope", head_dim=LANES),
-    "ALiBi": lambda: make("alibi", num_heads=HEADS),
-    "RSE": lambda: rse(LANES, order="recent"),
-}
+BY_OFFSET = {"stick-breaking": lambda: make("stickbreaking", attend_current=True), "softmax": lambda: Encoding()}
+HEARD = 2  # a gradient of more times what it was is drawn as so much
 
 
 def example():
@@ -98,41 +91,53 @@ def sides(ds, favored):
 def _heard(method, favored, extra):
     index = torch.arange(LENGTH)
     reached = index[:, None] >= favored
-
-    def sizes(more):
-        return sum_by_offset(scored(method, favored, more).abs() * reached).clamp(min=FAINT)
-
-    now, before = sizes(extra), sizes(0)
+    now, before = (sum_by_offset(scored(method, favored, more).abs() * reached) for more in (extra, 0))
     near, far = (a / b for a, b in zip(*(sides(scored(method, favored, more), favored) for more in (extra, 0))))
-    edge = dict(color="rgba(0, 0, 0, 0)", line=dict(color=COLORS["gray"], width=1))
-    look = dict(pattern=dict(shape=["/" if n == favored else "" for n in range(LENGTH)]))
-    left = favored < LENGTH / 2
-    aside = dict(place=f"middle {'right' if left else 'left'}", panel=2)
+    others = index != favored
+    times = (now / before)[others]
+    edge = dict(color="rgba(0, 0, 0, 0)", line=dict(color=COLORS["gray"], width=1.5))
+    top = 2.9 + extra / 5
+    side, place = (1.1, "middle right") if favored < LENGTH / 2 else (-1.1, "middle left")
+
+    def group(name, x, times):
+        shown = f"{times:.1f}" if times > 0.095 else f"{times:.2g}"
+        return label(name, x, 2.45, f"{name}<br><b>× {shown}</b>", "orange", "middle center", 19)
+
     data = [
-        bars("before", index, before, marker=edge, hover="without: %{y:.2f}"),
-        bars("gradient", index, now, "orange", marker=look, hover="keys %{x} back: %{y:.2f}", width=0.5),
-        label("outlines", LENGTH - 1, 15, "□ without extra logits", "gray", "middle left"),
-        path("extra logits", [favored] * 2, [0, extra], "ink", 3, panel=2, marker=dict(size=[0, 15], opacity=1)),
-        label("in words", favored + (1.1 if left else -1.1), extra, f"+{extra}", "ink", **aside),
+        bars("before", index[others], torch.ones(LENGTH - 1), marker=edge),
+        bars(
+            "gradient",
+            index[others],
+            times.clamp(max=HEARD),
+            "orange",
+            customdata=times.tolist(),
+            hover="× %{customdata:.2f}",
+        ),
+        bars("the key", [favored], [HEARD], "blue", marker=dict(pattern=dict(shape="/")), width=0.8),
+        group("nearer", (favored - 1) / 2, near),
+        group("farther", (favored + LENGTH) / 2, far),
+        line("stick of the knob", [favored] * 2, [HEARD, top], "blue", 4),
+        held("extra logits", favored, top, "blue", "circle", 16),
+        label("in words", favored + side, top, f"<b>+{extra} logits</b>: drag", "blue", place, 15),
     ]
-    layout = dict(height=430, showlegend=False, margin=dict(t=12), barmode="overlay")
-    layout |= dict(
-        xaxis=axis(-0.6, LENGTH - 0.4, "how far back the key stands, i − j", anchor="y"),
-        yaxis=axis(-3, 1.5, "size of the gradient", type="log", domain=[0, 0.62], tickvals=[0.001, 0.01, 0.1, 1, 10]),
-        xaxis2=axis(-0.6, LENGTH - 0.4, anchor="y2", showticklabels=False),
-        yaxis2=axis(-0.8, 9, "extra logits", domain=[0.68, 1], tickvals=[0, 4, 8]),
+    layout = dict(height=400, showlegend=False, margin=dict(t=8, l=12, r=12), barmode="overlay", bargap=0.2) | dict(
+        xaxis=axis(
+            -0.7, LENGTH - 0.3, "tokens back; outlined: as loud as without extra logits", tickvals=[0, 6, 12, 18]
+        ),
+        yaxis=axis(0, 4.8, tickvals=[]),
+        meta=dict(phone=dict(xaxis=dict(title=dict(text="tokens back; outlined: without extra logits")))),
     )
-    return dict(data=data, layout=layout), {"near": near, "far": far}
+    return dict(data=data, layout=layout)
 
 
 heard = explorable(
     _heard,
     title="Which keys still hear the loss",
-    alt="Above, a mark to drag: for the keys so far back, so many extra logits. Below, a bar for each offset: the size "
-    "of the gradient that keys so far back get from the queries that see the marked key, on a logarithmic scale, in an "
-    "open bar as tall as without extra logits. Under a softmax all bars sink as the mark rises. On a stick only those "
-    "to the right of it do, at the keys farther away.",
-    readout="nearer keys: gradient × {near:.2g} · farther keys: gradient × {far:.2g}",
+    alt="A row of keys by how far back they stand. The hatched one, with a knob on a stick to drag, gets extra logits: "
+    "as many as the knob is high. Of each other key a bar says how large its gradient still is, in an outline as tall "
+    "as without extra logits, from the queries that see the hatched key; the nearer and the farther keys' factor is "
+    "printed over them. Under a softmax all bars sink as the knob rises. On a stick only those of the farther keys do.",
+    see="Drag the knob up: whose bars sink?",
     handles={"extra logits": ("favored", "extra")},
     method=slider(list(BY_OFFSET), label="method"),
     favored=slider(FAVORED, label="keys this far back", default=6),

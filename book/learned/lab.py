@@ -105,7 +105,7 @@ interact(
 )
 
 # %% [markdown]
-# The book's explorable, with your function pulling a table that a model has learned:
+# The book's explorable, with your function: how much of the class row is in each of the first rows.
 
 # %%
 from posenc.chapters.learned.figures import resizing

@@ -1,12 +1,10 @@
-r"""Explorables of the report's comparison: every arm while it trains, and in contexts longer than it trained on."""
-
-import math
+r"""Explorables of the report's comparison: what position gains while models train, and adds beyond their length."""
 
 import numpy as np
 
-from posenc.lab.experiments import load_results
+from posenc.lab.experiments import load_results, mean_and_spread
 from posenc.lab.explore import COLORS, explorable, slider
-from posenc.lab.explore.parts import apart, axis, dots, held, label, line, path, upright
+from posenc.lab.explore.parts import axis, bars, held, label, line, number
 
 #: objective -> what it is called
 OBJECTIVES = {"causal": "next character", "masked": "hidden characters"}
@@ -18,12 +16,13 @@ NAMES = {
 }  # fmt: skip
 ARMS, FIVE = tuple(NAMES), tuple(NAMES)[:5]
 NAMES |= {f"{arm}_ran": f"{NAMES[arm]}, as run" for arm in FIVE}
-LOOK = {
-    "absolute": ("orange", "longdash", 2.6), "standard": ("orange", "dash", 2.6), "rope": ("blue", "solid", 2.6),
-    "exposb": ("blue", "dashdot", 2.6), "rse": ("purple", "solid", 3.4),
-}  # fmt: skip
-MARKS = dict(zip(FIVE, ("circle", "diamond", "triangle-up", "triangle-down", "star")))
-TASKS, WHOLE, CUT = {words: name for name, words in OBJECTIVES.items()}, "whole", f"cut to {LENGTHS[0]}"
+TASKS = {words: name for name, words in OBJECTIVES.items()}
+ASKED, VECTORS = FIVE[2:], FIVE[:2]
+GROUPS = dict(vectors=(VECTORS, "orange", "x"), RoPE=(ASKED[:1], "blue", "/"), rest=(ASKED[1:], "blue", ""))
+EDGE = dict(line=dict(color=COLORS["gray"], width=1.5))
+PALE, STEPS, HARDLY = "rgba(110, 120, 130, 0.3)", range(100, 601, 50), 0.2
+SPREAD = f"%{{x:.2f}} ± %{{customdata:.2f}}: mean ± standard deviation, {len(RUNS['causal']['seeds'])} seeds"
+PAIR = SPREAD.replace("{x:", "{customdata[0]:").replace("{customdata:", "{customdata[1]:")
 
 
 def scores(objective: str, arm: str) -> np.ndarray:
@@ -31,91 +30,104 @@ def scores(objective: str, arm: str) -> np.ndarray:
     return np.array([RUNS[objective]["methods"][arm]["scores"][str(length)] for length in LENGTHS]).T
 
 
+def ahead(objective: str, arm: str, step: int) -> tuple[float, float]:
+    """How far below NoPE's an arm's training loss is, of the ten steps up to this one: mean and spread of the seeds."""
+    nope, own = (np.array(RUNS[objective]["methods"][name]["curve"])[:, step // 10 - 1] for name in ("nope", arm))
+    return mean_and_spread(nope - own)
+
+
+def _bold(values):
+    return [f"<b>{number(value)}</b>" for value in values]
+
+
+def _named(arms, places, **where):
+    """An axis with the names of the arms, the first on top."""
+    names = [NAMES[arm].replace(" ", "<br>", 1) for arm in arms]
+    return axis(max(places) + 0.6, -0.6, tickvals=places, ticktext=names, ticks="", **where)
+
+
 def _curves(task, step):
-    """The arms' training losses, means of ten steps each, named at the step; dotted, two in the other task."""
-    of = {
-        words: {arm: np.mean(RUNS[name]["methods"][arm]["curve"], 0) for arm in ARMS} for words, name in TASKS.items()
-    }
-    (other,) = (of[words] for words in of if words != task)
-    now, x, bottom, top = step // 10, 10 * np.arange(1, 1 + len(other["nope"])), 1.25, 3.2
-    gap, wide = 0.045 * (top - bottom), x[-1] - x[0]
-    data = [upright("the front", x[now - 1], bottom, top, "ink", 1)]
-    rows = of[task] | {f"other {arm}": other[arm] for arm in ("rse", "nope")}
-    hue = {arm: LOOK.get(arm.removeprefix("other "), ("gray", "solid", 3 if arm == "nope" else 1.2)) for arm in rows}
-    for dots_apart, arm in ((4, "rse"), (2, "nope")):
-        data.append(line(f"dotted {arm}", x[:now], other[arm][:now], hue[arm][0], 1.5, f"2px,{dots_apart}px"))
-    raised = apart([y[now - 1] for y in rows.values()], gap, bottom)
-    for arm, place in zip(rows, apart([-y for y in raised], gap, 1.2 * gap - top)):  # minus: below the handle
-        words = NAMES.get(arm) or f"<i>{NAMES[arm[6:]]}, other task</i>"
-        color, dash, width = hue[arm]
-        look = dict(dash=dash, marker=dict(size=1), hover=f"{words}: %{{y:.2f}}")
-        data += [path(arm, x[:now], rows[arm][:now], color, width, **look)] if arm in ARMS else []
-        start, height = x[now - 1] + np.array([0.01, 0.04]) * wide, [rows[arm][now - 1], -place]
-        name = label(f"name of {arm}", start, height, ["", words], color, "middle right", 12, True)
-        data.append(name | dict(mode="lines+text", line=dict(color=COLORS["gray"], width=0.8)))
-    left, right, ticks = x[0] - 0.04 * wide, x[-1] + 0.24 * wide, dict(tickvals=[0, 200, 400, 600])
-    axes = dict(xaxis=axis(left, right, "step of training", **ticks), yaxis=axis(bottom, top, "loss, nats"))
-    phone = dict(xaxis=dict(range=[left, x[-1] + 0.68 * wide]))
-    layout = dict(height=440, showlegend=False, margin=dict(t=12), meta=dict(phone=phone), **axes)
-    return dict(data=data, layout=layout), {arm: of[task][arm][now - 1] for arm in ("rse", "nope")}
+    last, lying, bare = STEPS[-1], dict(orientation="h"), dict(visible=False)
+    data = [
+        line("all steps", [STEPS[0], last], [0, 0], "gray", 8, opacity=0.35, panel=2),
+        line("steps so far", [STEPS[0], step], [0, 0], "blue", 8, panel=2),
+        held("now", step, 0, "blue", "circle", 18, panel=2),
+        label("which step", STEPS[0], 1.1, f"drag to train: <b>step {step}</b>", "ink", "middle right", 16, panel=2),
+    ]
+    for name, (arms, color, hatch) in GROUPS.items():
+        (now, spread), (then, _) = (np.transpose([ahead(TASKS[task], arm, at) for arm in arms]) for at in (step, last))
+        more, y = (
+            dict(marker=dict(pattern=dict(shape=hatch)), customdata=spread, hover=SPREAD),
+            [*map(FIVE.index, arms)],
+        )
+        ends = np.maximum(now, then * (then < HARDLY)) + 0.02  # beyond a short outline, too
+        said = [f"<b>{number(gain)}" + "  hardly better" * (step == last and gain < HARDLY) + "</b>" for gain in now]
+        data += [bars(f"{name}, at last", then, y, "rgba(0, 0, 0, 0)", marker=EDGE, width=0.82, **lying)]
+        data += [bars(name, now, y, color, width=0.72, **more, **lying)]
+        data += [label(f"{name}, number", ends, y, said, color, "middle right", 17, halo=True)]
+    bag = "a bag of characters" if task == "hidden characters" else "told no position"
+    data += [line("NoPE", [0, 0], [-0.6, 4.6], "ink", 4)]
+    data += [label("what NoPE is", 0, -1, f"<b>NoPE</b>, {bag}", "ink", "middle right", 15)]
+    layout = dict(
+        dict(height=420, showlegend=False, margin=dict(t=4), barmode="overlay"),
+        xaxis=axis(-0.06, 1.5, f"nats below NoPE (outline: step {last})", anchor="y", tickvals=[], zeroline=False),
+        yaxis=_named(FIVE, [*range(5)], domain=[0, 0.82], tickfont=dict(size=15)) | dict(range=[4.6, -1.4]),
+        **dict(xaxis2=axis(85, 615, anchor="y2", **bare), yaxis2=axis(-0.8, 1.7, domain=[0.84, 1], **bare)),
+    )
+    return dict(data=data, layout=layout)
 
 
-def _rows(still, moved, bottom, top, title, hand, across):
-    """A row an arm: a hollow mark that stays, and a full one that moves; above them, on axes 2, what is in hand."""
-    data = [*hand]
-    for row, arm in enumerate(ARMS):
-        color, symbol = LOOK.get(arm, ["gray"])[0], MARKS.get(arm, "square")
-        data += [
-            line(f"way of {arm}", [still[arm], moved[arm]], [row, row], "gray", 3, opacity=0.5),
-            dots(f"still {arm}", [still[arm]], [row], color, 11, f"{symbol}-open", hover=f"{NAMES[arm]}: %{{x:.2f}}"),
-            dots(arm, [moved[arm]], [row], color, 13, symbol, hover=f"{NAMES[arm]}: %{{x:.2f}}"),
-        ]
-    names = dict(tickvals=list(range(len(ARMS))), ticktext=[NAMES[arm] for arm in ARMS], ticks="", zeroline=False)
-    axes = dict(xaxis=axis(bottom, top, title, nticks=5), yaxis=axis(len(ARMS) - 0.4, -0.6, domain=[0, 0.73], **names))
-    axes |= {"xaxis2": axis(*across, visible=False), "yaxis2": axis(-1.4, 1.4, domain=[0.77, 1], visible=False)}
-    return dict(data=data, layout=dict(height=470, showlegend=False, margin=dict(t=12), **axes))
-
-
-def _longer(task, length, attention):
-    at, name, runs = LENGTHS.index(length), TASKS[task], RUNS[TASKS[task]]["methods"]
-    whole = attention == WHOLE or name == "masked"  # which was not cut
-    seen = LENGTHS[at if whole else 0]
-    held_at = math.nan if name == "masked" or at == 0 else seen
-    start = {arm: scores(name, arm)[:, 0].mean() for arm in ARMS}
-    now = {arm: (scores(name, arm) if whole else np.array(runs[arm]["cut"]))[:, at].mean() for arm in ARMS}
-    hand = [
-        line("text", [0, length], [0.8, 0.8], "gray", 14, opacity=0.45, panel=2),
-        line("seen", [0, seen], [-0.8, -0.8], "blue", 14, panel=2),
-        line("training", [LENGTHS[0]] * 2, [-1.4, 1.4], "gray", 1.5, "dot", panel=2),
-        held("end of the text", length, 0.8, "ink", "triangle-right", 18, panel=2),
-        held("end of the window", held_at, -0.8, "orange", "triangle-left", 18, panel=2),
-        label("how far", [length, seen], [0.8, -0.8], [f"\u2003{n}" for n in (f"{length} of text", f"sees {seen}")],
-              ["ink", "blue"], "middle right", 13, panel=2, cliponaxis=False),
-    ]  # fmt: skip
-    words = {"length": length, "cut": "" if seen == length else f", seeing {seen}"}
-    return _rows(start, now, 1.35, 3.45, "loss on the same characters, nats", hand, (0, 520)), words
+def _longer(task, length):
+    arms, trained = (*ASKED, *VECTORS), LENGTHS[0]
+    loss = {arm: scores(TASKS[task], arm).mean(0)[[0, LENGTHS.index(length)]] for arm in arms}
+    off, aside = dict(cliponaxis=False), f"top {'left' if length > 200 else 'right'}"
+    grip = (length + 40 if length > 200 else 0, 0.7)
+    data = [
+        line("text", [0, length], [0, 0], "gray", 20, opacity=0.4, panel=2),
+        line("as in training", [0, trained], [0, 0], "blue", 20, panel=2),
+        held("end of the text", length, 0, "orange", "triangle-right", 19, panel=2),
+        label("how far", *grip, f"<b>{length} characters</b>, drag", "ink", aside, 14, panel=2, **off),
+        bars("before", [before for before, _ in loss.values()], [0, 1, 2, 3.4, 4.4], PALE, orientation="h", width=0.7),
+    ]
+    for name, some, places, hatch in (("", ASKED, [0, 1, 2], "/"), (" by vectors", VECTORS, [3.4, 4.4], "x")):
+        rises, ends = ([loss[arm][1] - part * loss[arm][0] for arm in some] for part in (1, 0))
+        look = dict(base=[loss[arm][0] for arm in some], marker=dict(pattern=dict(shape=hatch)), width=0.7)
+        spread = [np.subtract(*scores(TASKS[task], arm)[:, [LENGTHS.index(length), 0]].T).std(ddof=1) for arm in some]
+        look |= dict(customdata=[[*pair] for pair in zip(rises, spread)], hover=f"added: {PAIR}")
+        said = [f"+{rise}" * (length > trained) for rise in _bold(rises)]
+        data += [bars(f"added{name}", rises, places, "orange" if some == ASKED else "gray", orientation="h", **look)]
+        data += [label(f"how much{name}", [end + 0.04 for end in ends], places, said, "ink", "middle right", 16)]
+    wide, small = dict(xaxis=dict(range=[0, 4.5])), dict(tickfont=dict(size=12), ticks="", showgrid=False)
+    layout = dict(
+        dict(height=420, showlegend=False, margin=dict(t=10), barmode="overlay", meta=dict(phone=wide)),
+        xaxis=axis(0, 3.9, f"loss, nats (pale: with {trained} characters)", anchor="y", tickvals=[0, 1, 2, 3]),
+        yaxis=_named(arms, [0, 1, 2, 3.4, 4.4], domain=[0, 0.72], tickfont=dict(size=13)),
+        xaxis2=axis(0, 440, anchor="y2", tickvals=[trained], ticktext=[f"{trained}, as in training"], **small),
+        yaxis2=axis(-0.8, 1.8, domain=[0.86, 1], showgrid=False, zeroline=False, showticklabels=False),
+    )
+    return dict(data=data, layout=layout)
 
 
 curves = explorable(
     _curves,
     title="One model trains, its encoding is exchanged",
-    alt="Training loss by step, of models that fill in hidden characters or, at a press, predict the next. The "
-    "report's five arms are colored, the four beside them gray, NoPE's line heavy; each has its name at its end. The "
-    "upright line, the step, can be dragged, and the names ride along. Dotted: RSE and NoPE at the other task.",
-    readout="RSE {rse:.2f}, NoPE {nope:.2f} · dotted: the other task",
-    handles={"the front": "step"},
+    alt="A bar for each of five encodings: how far its model's training loss is below that of NoPE, an upright line, "
+    "at a step that can be dragged. Outlines show the last step. There, for hidden characters, the two that add "
+    "vectors, a sinusoid and a table, have short bars; RoPE, ExpoSB and RSE have long ones.",
+    see="Drag the step to train: whose bar leaves the line of NoPE?",
+    handles={"now": "step"},
     task=slider([*TASKS], label="task", default="hidden characters"),
-    step=slider(range(100, 601, 50), label="step of training", default=600, play=True),
+    step=slider(STEPS, label="step of training", play=True),
 )
 longer = explorable(
     _longer,
     title="Trained short, tested long",
-    alt="A row for each of nine arms: hollow its loss with the 85 characters of training, full with more. The text can "
-    "be pulled longer, and what a query sees be cut. For the next character stick-breaking, RSE and ALiBi stay, what "
-    "adds vectors jumps, RoPE and ExpoSB rise, and are back when cut. For hidden ones RSE, lowest, and ALiBi stay.",
-    readout="full: {length} characters{cut} · hollow: 85",
-    handles={"end of the text": "length", "end of the window": "attention"},
+    alt="A band of text, whose end can be dragged from the 85 characters of training to 340. Below it a bar for each "
+    "of the report's five: pale its loss with 85 characters, hatched what the longer text adds. With 340, RSE's has "
+    "nothing added; those of RoPE and ExpoSB have much for the next character and less for hidden ones, as the two "
+    "have that add vectors, a sinusoid and a table.",
+    see="Drag the end of the text: to whose loss is something added?",
+    handles={"end of the text": "length"},
     task=slider([*TASKS], label="task"),
     length=slider(LENGTHS, label="context, characters", default=LENGTHS[-1]),
-    attention=slider([WHOLE, CUT], label="attention"),
 )

@@ -4,10 +4,11 @@ import numpy as np
 
 from posenc.lab.experiments import load_results
 from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, held, label, line, signed, upright
+from posenc.lab.explore.parts import axis, bars, held, label, line, signed
 
 FOUND = load_results("pretrained")
 LENGTHS = FOUND["lengths"]
+ROWS = {"whole": "<b>both</b> grow", "distance": "only the <b>distance</b>", "keys": "only the <b>number</b>"}
 
 
 def changes(arm, length):
@@ -15,64 +16,51 @@ def changes(arm, length):
     return np.array(FOUND["losses"][f"{arm} {length}"]) - FOUND["losses"][f"whole {LENGTHS[0]}"]
 
 
-def _losses(far, keys):
-    (near, twice), last = LENGTHS, FOUND["settings"]["targets"]
-    few, close = keys == near, far == near
-    arm = "whole" if few == close else "distance" if few else "keys"
-    row = changes(arm, near if few and close else twice)
-    gap = near if few and not close else 0  # before the targets
-    older, middle = f"{twice - near:,} older keys", (near + twice) / 2
-    if few:
-        place, grip, words = [[near, twice], [1, 1]], (middle, 1), (middle, 1.2, f"{older}, left out")
-    elif close:
-        place, grip = [[near, near], [0, 0.7]], (near, 0.8)
-        words = near, 0.8, f"{older},\u2003<br>in one place\u2003"
-    else:
-        place, grip, words = [[near, twice], [0, 0]], (middle, 0), (middle, 0.2, older)
-    at = (0, -0.7) if close else (far / 2.1, -0.6)
-    side = "middle left" if close and not few else "top center"
-
-    def texts(kind, color, symbol):
-        own = [value for value, of in zip(row, FOUND["texts"]) if of == kind]
-        return dots(f"{kind} texts", own, [0] * len(own), color, 9, symbol, hover="%{x:+.2f} nats", panel=2)
-
-    data = [
-        upright("farthest in training", near, -1, 1.3, "gray", 1.5, "dot"),
-        line("last keys", [0, last], [0, 0], "blue", 16),
-        line("keys before them", [gap + last, gap + near], [0, 0], "blue", 16),
-        line("older keys", *place, "orange", 22),
-        line("reach", [0, far], [-0.5, -0.5], "ink", 2),
-        held("farthest key", far, -0.5, "blue", "triangle-left"),
-        held("grip of the older keys", *grip, "orange"),
-        label("how far", *at, f"farthest {far:,} back", "ink", "bottom left" if close else "bottom center", halo=True),
-        label("how many", *words, "orange", side, cliponaxis=False),
-        bars("the mean", [row.mean()], [0], "purple", orientation="h", width=1, panel=2),
-        label("its number", row.mean(), 0.55, f"{signed(row.mean(), 2)} nats", "purple",
-              "top center" if row.mean() > 1 else "top right", panel=2, cliponaxis=False),
-        texts("help", "ink", "circle-open"),
-        texts("code", "ink", "square-open"),
-    ]  # fmt: skip
-    places = dict(tickvals=[0, *LENGTHS], ticktext=["0", f"{near:,}<br>trained", f"{twice:,}"], tickangle=0, ticks="")
+def _losses(text):
+    (near, twice), last, longer = LENGTHS, FOUND["settings"]["targets"], text > LENGTHS[0]
+    heights, side = [height for y in (2, 1, 0) for height in (y - 0.24, y + 0.24, np.nan)], "middle right"
+    data = [line("farthest in training", [near] * 9, heights, "ink", 2, "dot")]
+    for y, (arm, words) in zip((2, 1, 0), ROWS.items()):
+        old, piled = (last if arm == "distance" and longer else near), arm == "keys"
+        start, pile = text - twice + near + (near - old and last), [[near, near], [y - 0.47, y - 0.15]]
+        more = pile if piled else [[text, start], [y, y]]
+        found = changes(arm if longer else "whole", text)
+        added, hover = found.mean(), f"mean {signed(found.mean(), 2)} ± {found.std(ddof=1):.2f}, {len(found)} texts"
+        data += [
+            line(f"keys, {arm}", [old, 0], [y, y], "blue", 20),
+            line(f"more keys, {arm}", *(more if longer else [[], []]), "orange", 20, "3px,2px"),
+            label(f"name, {arm}", 1.24 * twice, y + 0.42, words, "ink", "middle right", 15, cliponaxis=False),
+            bars(f"added, {arm}", [added], [y], "purple", orientation="h", width=0.4, panel=2, hover=hover),
+            label(f"how much, {arm}", added, y, f"\u00a0<b>{signed(added, 2)}</b>", "purple", side, 19, panel=2),
+        ]
+    data += [
+        held("farthest key", text, 2, "orange", "triangle-left", 17),
+        label("grip", text + 1700, 2, "drag", "ink", "middle left", cliponaxis=False),
+        label("new", 1.56 * near, 1.66, f"{text - near:,} new keys" if longer else " ", "orange", "middle center", 14),
+        label("name of the bars", 0, 2.42, "\u00a0added to the loss", "purple", side, 14, cliponaxis=False, panel=2),
+    ]
     layout = dict(
-        height=400,
+        height=380,
         showlegend=False,
-        margin=dict(t=10),
-        xaxis=axis(1.06 * twice, -0.02 * twice, "distance back from the last token", **places),
-        yaxis=axis(-1.1, 1.5, domain=[0.48, 1], visible=False),
-        xaxis2=axis(-0.3, 6, "added to the loss, nats a token (○ help, □ code)", anchor="y2"),
-        yaxis2=axis(-1, 1.6, domain=[0, 0.25], anchor="x2", visible=False),
-    )
+        margin=dict(l=18, r=8, t=10),
+        meta=dict(phone=dict(xaxis2=axis(0, 11.5))),
+        xaxis=axis(1.24 * twice, 0, domain=[0, 0.52], ticks="", tickangle=0, tickfont=dict(size=12), showgrid=False,
+                   zeroline=False, tickvals=[near, 0], ticktext=[f"{near:,} back:<br>trained", "last<br>token"]),
+        yaxis=axis(-0.55, 2.65, visible=False),
+        xaxis2=axis(0, 8.8, domain=[0.57, 1], anchor="y2", showticklabels=False, showgrid=False),
+        yaxis2=axis(-0.55, 2.65, anchor="x2", visible=False),
+    )  # fmt: skip
     return dict(data=data, layout=layout)
 
 
 losses = explorable(
     _losses,
     title="Far keys, or many?",
-    alt="Above, the keys that the last token sees, by distance: the last ones and those before them, and above the "
-    "older half of the text, which can be dragged in. The farthest key can be dragged to twice the distance of "
-    "training and back. Below, a bar: what that adds to the loss, with a ring or a square for each of five texts. "
-    "Far keys add five nats, however many there are; as many older keys in one place, none too far, next to nothing.",
-    handles={"farthest key": "far", "grip of the older keys": "keys"},
-    far=slider(LENGTHS, label="farthest key", default=LENGTHS[1], format=lambda n: f"{n:,}"),
-    keys=slider(LENGTHS, label="number of keys", default=LENGTHS[1], format=lambda n: f"{n:,}"),
+    alt="Three rows. In each, at the left, the keys that the last token sees, by distance, and at the right a bar, "
+    "what they add to the loss. The end of the first can be dragged from the distance of training to twice that. "
+    "Then in the first row distance and number of keys both grow, in the second the distance alone, in the third the "
+    "number alone: the older keys stand in one place. The first two bars are then long, the third next to nothing.",
+    see="Drag the end of the keys: which of the rows pays?",
+    handles={"farthest key": "text"},
+    text=slider(LENGTHS, label="text, tokens", default=LENGTHS[1], format=lambda n: f"{n:,}"),
 )

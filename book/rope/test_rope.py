@@ -40,16 +40,18 @@ def test_what_stopping_the_fast_pairs_saves_is_the_rest_of_the_rise():
     assert rise["fast"] + less == pytest.approx(rise["none"], abs=1e-3)
 
 
-@pytest.mark.parametrize("pair", [0, 1, 7])
-def test_a_shift_moves_all_but_the_score_and_the_wave_meets_the_key_at_it(pair):
-    state = dict(m=7, n=3, pair=pair)
+@pytest.mark.parametrize("name", [*figures.DRAWN])
+def test_a_shift_moves_all_but_the_score_which_is_that_of_the_angle_between(name):
+    state, pair = dict(m=7, n=3), figures.DRAWN[name]
     before, after = (figures.rotation_invariance.evaluate(state | {"shift": shift}) for shift in (0, 10))
-    assert before["readout"] == after["readout"]
-    assert before["score"]["y"] == pytest.approx(after["score"]["y"])
-    for name in ("query, turned", "key, turned"):
-        assert before[name]["x"][1] != pytest.approx(after[name]["x"][1])
-    for traces, key in ((before, 3), (after, 13)):
-        assert traces["key's place"]["x"].tolist() == [key, key]
-        wave = traces["score of this query by the key's place"]
-        (there,) = (torch.as_tensor(wave["x"]) == key).nonzero().flatten().tolist()
-        assert wave["y"][there].item() == pytest.approx(traces["score"]["y"][0])
+    assert before[f"{name}: score"]["text"] == after[f"{name}: score"]["text"]
+    for part in ("query", "key"):
+        assert before[f"{name}: {part}"]["x"][1] != pytest.approx(after[f"{name}: {part}"]["x"][1])
+    for traces, (query, key) in ((before, (7, 3)), (after, (17, 13))):
+        assert traces["key's place"]["x"][0] == key and traces["query's place"]["x"][0] == query
+        ends = [[traces[f"{name}: {part}"][axis][1] for axis in "xy"] for part in ("query", "key")]
+        assert [math.hypot(*end) for end in ends] == pytest.approx([1.3, 1.0])
+        there = sum(a * b for a, b in zip(*ends))
+        first, last = (math.atan2(y, x) for x, y in figures._content()[:, pair].tolist())
+        wanted = 1.3 * math.cos(first - last + 4 * 10_000 ** (-pair / figures.PAIRS))
+        assert there == pytest.approx(wanted) and f"{wanted:.2f}" in traces[f"{name}: score"]["text"][0]

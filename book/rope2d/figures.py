@@ -8,17 +8,15 @@ import torch
 from matplotlib.cbook import get_sample_data
 from PIL import Image
 
-from posenc.lab.explore import DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, dots, heat, held, label, line, path
+from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
+from posenc.lab.explore.parts import axis, dots, heat, held, label, line, number, path
 from posenc.rotate.rope2d import angles, axial
 
-SIDE = 9  # rows and columns of the picture
+REACH = 4  # rows and columns of the picture, to each side of the query
 LANES = 8  # so two magnitudes, two pairs of lanes each
 MIXED_BASE = 10.0  # of the frequencies, where mixed starts
-DIRECTIONS = range(0, 91, 9)  # degrees
-ALL = "all, averaged"
-RADIAN = 2.0  # patches, how long an arrow is for a turn by one
-PAIRS = [f"pair {i}" for i in range(LANES // 2)] + [ALL]
+ALL = "all four"
+PAIRS = ["0", "1", ALL]  # the faster two, or the average of all
 
 
 def frequencies(direction):
@@ -29,90 +27,57 @@ def frequencies(direction):
 
 
 def score_map(pairs, direction, *, angles=angles):
-    """cos of the angle between equal contents at each offset, of one pair or the mean of all: [2 side - 1] squared."""
-    along = torch.arange(1 - SIDE, SIDE)
+    """cos of the angle between equal contents at each offset, of one pair or the mean of all: [2 REACH + 1] squared."""
+    along = torch.arange(-REACH, REACH + 1)
     scores = angles(torch.cartesian_prod(along, along), frequencies(direction)).cos()
-    scores = scores.mean(-1) if pairs == ALL else scores[:, PAIRS.index(pairs)]
-    return scores.view(2 * SIDE - 1, 2 * SIDE - 1)
+    scores = scores.mean(-1) if pairs == ALL else scores[:, int(pairs)]
+    return scores.view(2 * REACH + 1, 2 * REACH + 1)
 
 
-def _beside(turn):
-    """Where the number of a pair stands, beside its arrow in the drawing: across, down."""
-    down, across = turn
-    if math.hypot(*turn) > 0.5:
-        return 1.22 * across, 1.22 * down
-    return 1.2 * across + 0.9 * down, 1.2 * down - 0.9 * across  # off its tip
-
-
-def _map(row, column, pairs, direction, *, angles=angles):
-    z = score_map(pairs, direction, angles=angles)
-    curve = list(range(1 - SIDE, SIDE))
-    diagonals = {"↖": -1, "↙": 1}  # at the side that has no arrows
-    turns = frequencies(direction).T.tolist()  # of each pair: a row, a column
-    there = "row %{y}, column %{x}: score %{z:.2f}<extra></extra>"
-    bar = dict(x=0.88, xpad=0, y=1, yanchor="top", len=0.7, title=dict(text="score", side="top"), tickvals=[-1, 0, 1])
-    colors = dict(zmin=-1, zmax=1, zmid=0, colorscale=DIVERGING, xgap=1, ygap=1, colorbar=bar)
-
-    def place(across, down):
-        return column + RADIAN * across, row + RADIAN * down
-
-    def arrow(name, turn, color, width, **look):
-        head = dict(symbol="arrow", angleref="previous", size=[0, 9 + 1.5 * width], color=color, opacity=1)
-        return path(name, *zip((column, row), place(*turn[::-1])), color, width, marker=head, **look)
-
-    widths = [4 if pairs in (name, ALL) else 1.5 for name in PAIRS[:-1]]
-    number = dict(place="middle center", halo=True, cliponaxis=False)
+def _map(pairs, direction, *, angles=angles):
+    z, curve = score_map(pairs, direction, angles=angles), list(range(-REACH, REACH + 1))
+    spots = [(x, y) for y in (-REACH, 0, REACH) for x in (-REACH, 0, REACH) if x or y]
+    far = [z[y + REACH, x + REACH].item() for x, y in spots]
+    said, sizes = [f"<b>{number(one, 1)}</b>" for one in far], [18 if one > max(far) - 0.05 else 12 for one in far]
     data = [
-        heat("score", [column + d for d in curve], [row + d for d in curve], z, hover=there, **colors),
-        label(
-            "its neighbors on the two diagonals",
-            *([column - 1] * 2, [row + step for step in diagonals.values()]),
-            *([f"<b>{way}</b>" for way in diagonals], "ink", "middle center", 20),
-        ),
-        *(arrow(f"edge of {name}", turn, "#f2f2f2", width + 3) for name, width, turn in zip(PAIRS, widths, turns)),
-        *(arrow(f"how {name} turns", turn, "ink", width) for name, width, turn in zip(PAIRS, widths, turns)),
-        *(  # a pair's number: of a long arrow beyond the tip, in the ring; of a short one beside it
-            label(f"the number of {name}", *place(*_beside(turn)), f"<b>{n}</b>", "ink", **number)
-            for n, (name, turn) in enumerate(zip(PAIRS[:-1], turns))
-        ),
-        dots("the query", [column], [row], "ink", 15, "diamond", marker=dict(line=dict(color="#f2f2f2", width=2))),
+        heat("score", curve, curve, z, zmin=-1, zmax=1, zmid=0, colorscale=DIVERGING, xgap=1, ygap=1, showscale=False),
+        label("scores far off", *zip(*spots), said, "ink", "middle center", sizes, halo=True, cliponaxis=False),
     ]
-    ticks = dict(tickvals=list(range(SIDE)), showgrid=False, zeroline=False, constrain="domain")
-    note = dict(showarrow=False, align="left", x=0, xref="paper", yref="paper", xanchor="left")
-    note |= dict(text="arrow of a pair: how far<br>it turns for a step that way;<br>its stripes lie across it")
-    layout = dict(
-        height=450,
-        showlegend=False,
-        margin=dict(t=8),
-        xaxis=axis(-0.5, SIDE - 0.5, "column", domain=[0, 0.86], constraintoward="right", **ticks),
-        yaxis=axis(SIDE - 0.5, -0.5, "row", scaleanchor="x", constraintoward="top", **ticks),
-        annotations=[note | dict(y=1, yanchor="top")],
-        meta=dict(phone=dict(annotations=[note | dict(y=0, yanchor="bottom")], margin=dict(t=8, b=8))),
-    )
-    at = {way: z[SIDE - 1 + step, SIDE - 2].item() for way, step in diagonals.items()}
-    return dict(data=data, layout=layout), {"up": at["↖"], "down": at["↙"]}
+    for n, (across, down) in enumerate(frequencies(direction).T[:2].flip(-1).tolist()):
+        (x, y), lit = (2.6 * across, 2.6 * down), pairs in (str(n), ALL)
+        beside = (x, y - 0.9, "middle center") if abs(across) > 0.8 else (x + 0.45, y, "middle right")
+        ends, head = ([0, x], [0, y]) if lit else ([], []), dict(symbol="circle", size=[0, 16], opacity=1)
+        data += [
+            line(f"edge of pair {n}", *ends, "#f2f2f2", 10),
+            path(f"pair {n}", *ends, "ink", 5, ("solid", "9px,4px")[n], marker=head),
+            label(f"name of pair {n}", *beside[:2], f"<b>pair {n}</b><br>drag" * lit, "ink", beside[2], 14, halo=True),
+        ]
+    data.append(dots("the query", [0], [0], "ink", 20, "diamond", marker=dict(line=dict(color="#f2f2f2", width=2))))
+    bare = dict(showgrid=False, zeroline=False, showticklabels=False, ticks="", constrain="domain")
+    edge = REACH + 0.5
+    layout = dict(height=440, showlegend=False, margin=dict(t=8, l=8, r=8, b=8))
+    layout |= dict(xaxis=axis(-edge, edge, **bare), yaxis=axis(edge, -edge, scaleanchor="x", **bare))
+    return dict(data=data, layout=layout)
 
 
 map = explorable(
     _map,
-    title="What a query sees from its patch",
-    alt="A picture of nine by nine patches. Its colors are the scores of one query with keys of equal content at "
-    "every patch, from minus one to one. A pair that turns along one axis draws stripes along the other one; a "
-    "turned pair draws oblique stripes; all pairs together draw a cross through the query, upright or turned. "
-    "From the query leads an arrow for each pair: how far it turns for a row, downward, and for a column, across. "
-    "Stripes lie across the arrow. Drag the diamond, the query, or the number at a long arrow.",
-    readout="score on ↖ {up:+.2f} · on ↙ {down:+.2f}",
-    handles={"the query": ("row", "column"), "the number of pair 0": "direction", "the number of pair 1": "direction"},
-    row=slider(range(2, SIDE - 2), label="row of the query", default=4),
-    column=slider(range(1, SIDE - 2), label="column of the query", default=4),
-    pairs=slider(PAIRS, label="pair", default=PAIRS[0], format=lambda name: {ALL: "all"}.get(name, name[-1])),
-    direction=slider(DIRECTIONS, label="turned by", default=45, format=lambda d: f"{d}°" if d % 90 else f"axial, {d}°"),
+    title="What a query sees around its patch",
+    alt="A picture of nine by nine patches, the query in the middle. Its colors are the scores of the query with keys "
+    "of equal content at every patch, printed at the corners and at the ends of its row and column, the highest "
+    "larger. From the query a hand points where a pair turns, and can be dragged: one of the faster two, or both. "
+    "A pair draws stripes across its hand; all four together draw a cross through the query, upright or turned.",
+    see="Choose all four, or turn a hand: where are far scores high?",
+    handles={"pair 0": "direction", "pair 1": "direction"},
+    pairs=slider(PAIRS, label="pairs"),
+    direction=slider(range(0, 46, 5), label="turned by", format=lambda d: f"{d}°" if d else "axial, 0°"),
 )
 
 
 TRAINED, SIDES = 6, (6, 8, 12, 16)  # patches on a side: of the training pictures, of the one that is asked for
 BY_INDEX, NORMALIZED = "by index", "normalized"
-PIXELS, GRAYS = 96, [[0, "#101010"], [1, "#fafafa"]]  # in the dark too
+DARK, LIGHT = "#101010", "#fafafa"  # in the dark too
+PIXELS, GRAYS = 96, [[0, DARK], [1, LIGHT]]
 
 
 @functools.cache
@@ -122,39 +87,37 @@ def portrait():
         return numpy.asarray(image.convert("L").resize((PIXELS, PIXELS), box=(96, 20, 416, 340)))
 
 
-def _photo(asked, coordinates, row, column):
-    size = PIXELS // asked
-    scale = TRAINED / asked if coordinates == NORMALIZED else 1.0
-    here = torch.tensor([row // size, column // size])
-    patches = torch.cartesian_prod(torch.arange(asked), torch.arange(asked))
-    beyond = (scale * (patches - here).abs() > TRAINED - 1).any(-1)  # in rows or in columns
-    y, x = ((patches + 0.5) * size - 0.5).unbind(-1)
+def _photo(asked, coordinates):
+    size, step = PIXELS // asked, TRAINED / asked if coordinates == NORMALIZED else 1.0
+    beyond = step * torch.arange(asked) > TRAINED - 1  # farther from the corner than training ever had
+    veiled = beyond[:, None] | beyond
+    middles = (torch.arange(asked) + 0.5) * size - 0.5
+    seen, count = size * int((~beyond).sum()) - 0.5, int(veiled.sum())
     cuts = [cut * size - 0.5 for cut in range(asked + 1)]
     along = [part for cut in cuts for part in (cut, cut, None)]
     across = [part for _ in cuts for part in (-0.5, PIXELS - 0.5, None)]
-    ids = [f"{r:g}, {c:g}" for r, c in (patches * scale).tolist()]
-    told = dict(hover="ids %{text}", text=ids, opacity=0)
-    new = beyond.nonzero().flatten().tolist()
-    corner = (here.flip(-1) * size - 0.5).tolist()
+    veil = dict(colorscale=[[0, COLORS["orange"]], [1, COLORS["orange"]]], showscale=False, opacity=0.72)
+    corner, gone = PIXELS - size - 0.5, veiled.nonzero()
     data = [
         heat("photograph", list(range(PIXELS)), list(range(PIXELS)), portrait(), colorscale=GRAYS, showscale=False),
-        line("cuts", [*along, *across], [*across, *along], "#f2f2f2", 1),
-        dots("each patch", x, y, "gray", size, "square", **told),
-        dots("an offset that training never had", x[new], y[new], "orange", 11, "x", marker=dict(line=dict(width=1))),
-        line("the query", *_square(corner, size), "sky", 4),
-        held("its middle", corner[0] + size / 2, corner[1] + size / 2, "sky", "circle", 12),
-        held("corner of a patch", *[PIXELS - size - 0.5] * 2, "green", "square", 11),
+        heat("an offset that training never had", middles, middles, torch.where(veiled, 1.0, math.nan), **veil),
+        dots("crosses", middles[gone[:, 1]], middles[gone[:, 0]], LIGHT, 5, "x"),
+        line("cuts", [*along, *across], [*across, *along], LIGHT, 1),
+        line("offsets of training", *_square((-0.5, -0.5), seen + 0.5), "sky", 6, cliponaxis=False),
+        line("the query", *_square((-0.5, -0.5), size), "ink", 3, fill="toself", fillcolor="#f2f2f2"),
+        label("its name", size / 2, size / 2, "<b>q</b>", "ink", "middle center", 16),
+        held("corner of a patch", corner, corner, "green", "square", 15),
     ]
     bare = dict(showgrid=False, zeroline=False, showticklabels=False, ticks="", constrain="domain")
-    axes = dict(xaxis=axis(-1.5, PIXELS + 0.5, **bare), yaxis=axis(PIXELS + 0.5, -1.5, scaleanchor="x", **bare))
-    layout = dict(height=410, showlegend=False, margin=dict(l=8, r=8, t=8, b=8), **axes)
-    found = {
-        "beyond": len(new),
-        "all": len(patches),
-        "row": (here[0] * scale).item(),
-        "column": (here[1] * scale).item(),
-    }
-    return dict(data=data, layout=layout), found
+    axes = dict(xaxis=axis(-1.5, PIXELS + 0.5, **bare), yaxis=axis(PIXELS + 0.5, -13, scaleanchor="x", **bare))
+    word = dict(showarrow=False, bgcolor=LIGHT, bordercolor=DARK, borderpad=5, opacity=0.95)
+    said = dict(text=f"<b>{count} of {asked**2}</b> never trained", font=dict(size=20))
+    notes = [dict(said, x=PIXELS / 2, y=-2.5, yanchor="bottom", showarrow=False)]
+    notes.append(
+        word | dict(x=corner - 2, y=corner, xanchor="right", text="drag: cut finer", font=dict(size=14, color=DARK))
+    )
+    layout = dict(height=440, showlegend=False, margin=dict(l=8, r=8, t=8, b=8), annotations=notes, **axes)
+    return dict(data=data, layout=layout), {"beyond": count}
 
 
 def _square(corner, size):
@@ -165,14 +128,12 @@ def _square(corner, size):
 photo = explorable(
     _photo,
     title="A picture cut finer than in training",
-    alt="A photograph, cut into patches by a grid. The query is a framed patch, which can be dragged. A cross lies on "
-    "each patch that is farther from it, in rows or in columns, than two patches of a training picture of six by six "
-    "ever were. The corner of the last patch can be dragged to cut finer. By index crosses fill all that is more than "
-    "five patches away; normalized, coordinates are shrunk to the old range and few are left, at the far edges.",
-    readout="✖ {beyond:d} of {all:d} at new offsets · query at {row:.3g}, {column:.3g}",
-    handles={"its middle": ("row", "column"), "corner of a patch": "asked"},
+    alt="A photograph, cut into patches by a grid. The query is the patch q in the corner. A thick frame holds the "
+    "patches that are no farther from it, in rows and in columns, than those of a training picture of six by six; an "
+    "orange veil with crosses lies on all others. The corner of the last patch can be dragged to cut finer. "
+    "By index the frame shrinks with the patches; normalized, it holds all but a thin edge.",
+    see="Drag the green corner, and choose the coordinates: how much is never trained?",
+    handles={"corner of a patch": "asked"},
     asked=slider(SIDES, label="patches on a side", default=12),
     coordinates=slider([BY_INDEX, NORMALIZED], label="coordinates"),
-    row=slider(range(0, PIXELS, 8), label="query, pixels down"),
-    column=slider(range(0, PIXELS, 8), label="query, pixels right"),
 )

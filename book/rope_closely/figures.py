@@ -5,20 +5,15 @@ from functools import cache
 
 import torch
 
-from posenc.lab.explore import explorable, slider
-from posenc.lab.explore.parts import axis, dots, held, label, line, pin, thousands
+from posenc.lab.explore import COLORS, explorable, slider
+from posenc.lab.explore.parts import axis, bars, label, level, line, number, path, upright
 from posenc.rotate.rope import inv_freq
 
 #: Where rounding may enter on the way to cos and sin, and to what: what is rounded, and the dtype.
-ROUNDED = {
-    "float32 angles": ("angles", torch.float32),
-    "positions in fp16": ("positions", torch.float16),
-    "positions in bf16": ("positions", torch.bfloat16),
-    "frequencies in fp16": ("frequencies", torch.float16),
-    "frequencies in bf16": ("frequencies", torch.bfloat16),
-    "cos and sin in fp16": ("table", torch.float16),
-    "cos and sin in bf16": ("table", torch.bfloat16),
-}
+PLACES = {"positions": "positions", "frequencies": "frequencies", "cos and sin": "table"}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "float32": torch.float32}
+ROUNDED = {f"{part} in {half}": (place, DTYPES[half]) for part, place in PLACES.items() for half in ("fp16", "bf16")}
+ROUNDED |= {"float32 angles": ("angles", torch.float32)}
 
 
 def cos_sin(positions, inv_freq, place, dtype):
@@ -37,59 +32,65 @@ def turn_rounded(x, positions, inv_freq, where):
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2).to(x.dtype)
 
 
-DIM, FARTHEST = 64, 96  # the lanes of a head, and the farthest distance that its key aims at
-REACH, STRIP = 128, -1.5  # the distances that are drawn, and how low the pairs stand under the curve
+DIM, TARGET, REACH = 64, 40, 128  # the lanes of a head, the distance its key aims at, those that are drawn
+FEW, BESIDE = 16, 4  # the pairs at first, and how many tokens from its target are the peak's own
 
 
-def _aimed(count, target):
+def _aimed(count):
     """Where lanes are drawn alike, a pair adds, on average, its squared length times the cosine of its angle."""
-    away = torch.arange(-FARTHEST, REACH + 1)
+    away = torch.arange(REACH + 1) - TARGET
     cosines = (away[:, None] * inv_freq(DIM, dtype=torch.float64)).cos()
-    score, places = cosines[:, :count].mean(-1), 2 + 4 * torch.arange(DIM // 2)
-    half = int((score[FARTHEST:] < 0.5).int().argmax())  # the first
+    few, score = cosines[:, :FEW].mean(-1), cosines[:, :count].mean(-1)
+    at, rest, pairs = torch.arange(REACH + 1), away.abs() > BESIDE, torch.arange(DIM // 2)
+    before, ground = (part[rest].mean().item() for part in (few, score))
     share = "distance %{x}: %{y:.0%} of the peak<extra></extra>"
-    ends = [f"{count} fastest of {DIM // 2} pairs", "slow"]
+    marker = dict(symbol="arrow", angleref="previous", size=[0, 14], color=COLORS["green"], opacity=1)
+    said, beside = f"<b>stands out<br>by {number(1 - ground)}</b>", f"middle {'left' if count > DIM // 4 else 'right'}"
+    dashes = "dashes: all others, on average" if score.min() > -0.33 else " "  # where it has room
+
+    def tiles(name, some, color):
+        return bars(name, pairs[some] + 0.5, [1] * int(some.sum()), color, width=0.8, panel=2)
+
     data = [
-        line("the last of these pairs", away + target, cosines[:, count - 1], "orange", 1.5, "dot"),
-        line("these pairs", away + target, score, "blue", 3, hover=share),
-        held("where the key aims", target, 1, "blue"),
-        label("aimed", target, 1.1, f"aimed at {target}", "blue", "top center" if target > 16 else "top right"),
-        label("its name", REACH, 1.42, "dotted: the last pair alone", "orange", "middle left"),
-        dots("pairs that stay out", places[count:], [STRIP] * (DIM // 2 - count), "gray", 6, "circle-open"),
-        dots("pairs that take part", places[:count], [STRIP] * count, "blue", 7),
-        held("how many", places[count - 1].item(), STRIP, "orange", "square"),
-        label("fast and slow", [2, REACH - 2], [STRIP + 0.1] * 2, ends, ["blue", "gray"], ["top right", "top left"]),
+        line(f"{FEW} fastest", at, few, "gray", 2, opacity=0.55),
+        level(f"ground of the {FEW}", before, 0, REACH, "gray", 1.5, "dot", opacity=0.6),
+        level("ground", ground, 0, REACH, "green", 2.5, "dash"),
+        line("these pairs", at, score, "blue", 3, hover=share),
+        path("stands out", [TARGET, TARGET], [ground, 0.99], "green", 5, marker=marker),
+        label("by how much", TARGET + 5, 0.87, said, "green", "middle right", 18, True),
+        label("ground, named", REACH - 1, -0.47, dashes, "green", "middle left", 14),
+        tiles("pairs that take part", pairs < count, "blue"),
+        tiles("pairs that stay out", pairs >= count, "rgba(125, 131, 140, 0.25)"),
+        upright("how many", count, -0.3, 1.4, "orange", 4, panel=2),
+        label("their number", count, 2.3, f"\xa0<b>{count} fastest</b>, drag\xa0", "blue", beside, 14, panel=2),
     ]
-    layout = dict(
-        height=420,
-        showlegend=False,
-        margin=dict(t=10),
-        xaxis=axis(0, REACH, "distance m − n, in tokens"),
-        yaxis=axis(STRIP - 0.2, 1.5, "score, share of its peak", tickvals=[-1, 0, 1]),
+    ends = dict(tickvals=[1, DIM // 2 - 1], ticktext=["fast", "slow"], showgrid=False, ticks="", zeroline=False)
+    layout = dict(height=420, showlegend=False, barmode="overlay", margin=dict(t=6))
+    layout |= dict(
+        xaxis=axis(0, REACH, "distance m − n", tickvals=[0, TARGET, 80, 120], showgrid=False, anchor="y"),
+        yaxis=axis(-0.65, 1.1, "share of the peak", tickvals=[0, 1], domain=[0.36, 1]),
+        xaxis2=axis(-0.2, DIM // 2 + 0.2, **ends, anchor="y2"),
+        yaxis2=axis(-0.3, 2.9, visible=False, domain=[0, 0.17]),
     )
-    return dict(data=data, layout=layout), {"half": half}
+    return dict(data=data, layout=layout)
 
 
 aimed_key = explorable(
     _aimed,
     id="rope_closely.aimed_key",
     title="Which pairs of lanes make the peak?",
-    alt="The mean score of a query and a key aimed at a distance, as a share of its peak. Under it a row of 32 pairs, "
-    "fast to slow; drag its mark to say how many of the fastest take part. One pair draws a cosine that peaks again "
-    "after each full turn. As the first dozen joins, the last one dotted, the false peaks sink, until a needle is left "
-    "where the key aims; the slow ones lift all else. The peak itself can be dragged, and its shape goes along.",
-    readout="half of it gone after {half} tokens",
-    handles={"how many": "count", "where the key aims": "target"},
-    count=slider(range(1, DIM // 2 + 1), label="fastest pairs", default=16),
-    target=slider(range(0, FARTHEST + 1, 4), label="aimed at distance a", default=40),
+    alt="The mean score of a query and a key aimed at distance 40, as a share of its peak, a dashed level at the mean "
+    "of all other distances, an arrow from it up to the peak, and pale the curve of the 16 fastest pairs. Below, a "
+    "strip of 32 pairs; drag its mark to say how many take part. A few peak again and again. As more join, false peaks "
+    "sink, and a needle is left; the slow ones lift all else, so that it stands out by less.",
+    see="Drag the orange mark: how far does the peak stand out from all else?",
+    handles={"how many": "count"},
+    count=slider(range(4, DIM // 2 + 1), label="fastest pairs", default=FEW),
 )
 
 
 WIDE, DRAWN = 128, 256
-OCTAVES = range(4, 21)  # 16 .. 1,048,576
-AROUND = 32
-PLACES = {"positions": "positions", "frequencies": "frequencies", "the angle": "angles", "cos and sin": "table"}
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "float32": torch.float32}
+OCTAVES, LEAST = range(4, 21), 1e-3  # positions 16 .. 1,048,576, and the least error that has a bar
 
 
 @cache
@@ -105,55 +106,67 @@ def octave_errors(place, dtype):
     return (cos_sin(positions, w, PLACES[place], DTYPES[dtype])[0] - exact).abs().amax(1)
 
 
-def _off_by(error):
-    if math.isnan(error):
-        return "–"
-    return "nothing" if error < 1e-9 else f"{error:.1g}".replace("-", "−")
+def _bits(dtype):
+    return round(1 - math.log2(torch.finfo(dtype).eps))  # that a number keeps, the leading one included
 
 
-def _precision(place, dtype, octave, pair):
-    start, w = 2**octave, inv_freq(WIDE, dtype=torch.float64)[pair : pair + 1]
-    steps = torch.arange(AROUND + 1)
-    fine = torch.linspace(0, AROUND, 8 * AROUND + 1 if pair < 16 else 33, dtype=torch.float64)
-    got = cos_sin((start + steps).double(), w, PLACES[place], DTYPES[dtype])[0][:, 0]
-    errors = octave_errors(place, dtype)[:, pair]
-    here = errors[octave - OCTAVES[0]].item()
-    value = f"position {start:,} + %{{x}}: %{{y:.3f}}<extra></extra>"
-    off, lower = "from position %{customdata}<extra></extra>", dict(panel=2, showlegend=False)
-    said = [f"{2**n:,}: off by {_off_by(error)}" for n, error in zip(OCTAVES, errors.tolist())]
-    ghost, ticks = octave_errors("positions", dtype)[:, pair], dict(tickvals=[4, 8, 11, 14, 17, 20], tickangle=0)
-    rise, shown = OCTAVES[int((ghost > 0.01).double().argmax())], place != "positions"
-    data = [
-        line("exact", fine, ((start + fine) * w).cos(), "gray", 2),
-        dots("as computed", steps, got, "orange", 8, "diamond", hover=value),
-        line("that of positions", list(OCTAVES), ghost.clamp(min=1e-3), "gray", 2, "dot", **lower, opacity=shown),
-        label("whose", rise, 0.3, "positions\u2002" * shown, "gray", "middle left", panel=2),
-        line("largest error", list(OCTAVES), errors.clamp(min=1e-3), "blue", 2.5, hover=off, customdata=said, **lower),
-        pin("here", octave, 8e-4, 3, xaxis="x2", yaxis="y2"),
+def _verdict(errors):
+    """Past which position a cosine is off by LEAST, or that it is off by as much everywhere, or by less."""
+    off = [n for n, error in zip(OCTAVES, errors.tolist()) if not error < LEAST]
+    if not off:
+        return "exact" if errors.max() < 1e-9 else f"below {LEAST:g}"
+    same = errors.max() < 2 * errors.min()
+    start = "off from the start" if off[0] == OCTAVES[0] else f"off past {2 ** off[0]:,}"
+    return f"always off by {errors.max():.1g}" if same else start
+
+
+def _precision(dtype, pair):
+    data, kept, at, bits = [], _bits(DTYPES[dtype]), torch.tensor(OCTAVES), torch.arange(_bits(torch.float32)) + 0.5
+    for row, place in enumerate(PLACES):
+        low, errors = 5 * (2 - row), [octave_errors(place, name)[:, pair] for name in ("bf16", dtype)]
+        ghost, heights = ((error.nan_to_num(2.0) / LEAST).clamp(min=1).log10() for error in errors)
+        lost, look = errors[1].isnan().tolist(), dict(width=0.86, base=low)
+        said = [f"{2**n:,}: {'overflow' if no else f'{error:.1g}'}" for n, no, error in zip(OCTAVES, lost, errors[1])]
+        look |= dict(customdata=said, hover="from position %{customdata}")
+        lit = [1 if n == (heights > 0).int().argmax() else 0.55 for n in range(len(at))]  # the first that is off
+        hatch = dict(opacity=lit, pattern=dict(shape=["/" if no else "" for no in lost]))
+        aside = (sum(OCTAVES[n] for n, no in enumerate(lost) if no) / max(sum(lost), 1), "overflow" * any(lost))
+        data += [
+            bars(f"{place} in bf16", at, ghost, "rgba(125, 131, 140, 0.25)", **look),
+            bars(place, at, heights, "orange", marker=hatch, **look),
+            level(f"{place}: no error", low, OCTAVES[0] - 0.5, OCTAVES[-1] + 0.5, "gray", 1),
+            label(f"{place}: lost", aside[0], low + 1.5, aside[1], "ink", "middle center", 14, halo=True),
+            label(f"{place}: named", 3.3, low + 4.05, f"<b>{place}</b>", "ink", "middle right", 14),
+            label(f"{place}: verdict", 20.6, low + 4.05, f"<b>{_verdict(errors[1])}</b>", "orange", "middle left", 17),
+        ]
+    side, here = "left" if kept > len(bits) / 2 else "right", f"\xa0\xa0\xa0<b>{kept} bits</b> kept, drag\xa0\xa0\xa0"
+    for name, some, color in (("kept", bits < kept, "blue"), ("cut off", bits > kept, "rgba(125, 131, 140, 0.25)")):
+        data.append(bars(name, bits[some], [1] * int(some.sum()), color, width=0.8, panel=2))
+    data += [
+        upright("how many bits", kept, -0.3, 1.4, "purple", 4, panel=2),
+        label("how many", kept, 2.1, here, "purple", f"middle {side}", 14, panel=2),
     ]
-    layout = dict(
-        height=480,
-        xaxis=axis(-0.7, AROUND + 0.7, "tokens on from the position below", anchor="y"),
-        yaxis=axis(-1.2, 1.2, "cosine", domain=[0.57, 1], tickvals=[-1, 0, 1]),
-        xaxis2=axis(3.6, 20.4, "position", anchor="y2", ticktext="16 256 2k 16k 131k 1M".split(), **ticks),
-        yaxis2=axis(
-            -3.2, 0.6, "off by", domain=[0, 0.38], type="log", tickvals=[1e-3, 0.1, 1], ticktext=["≤ 0.001", "0.1", "1"]
-        ),
+    ticks = dict(tickvals=[4, 8, 12, 16, 20], ticktext="16 256 4k 65k 1M".split(), tickangle=0, showgrid=False)
+    stops = dict(tickvals=[_bits(own) for own in DTYPES.values()], ticktext=[*DTYPES], showgrid=False, ticks="")
+    layout = dict(height=460, showlegend=False, barmode="overlay", margin=dict(t=6, l=8, r=8))
+    layout |= dict(
+        xaxis=axis(3.2, 20.7, "position (bars: off by 0.001 to 2, log scale)", **ticks, anchor="y"),
+        yaxis=axis(-0.3, 14.9, visible=False, domain=[0, 0.74]),
+        xaxis2=axis(-0.2, 25, **stops, zeroline=False, tickangle=0, anchor="y2"),
+        yaxis2=axis(-0.3, 2.8, visible=False, domain=[0.86, 1]),
     )
-    return dict(data=data, layout=layout), {"position": thousands(start), "here": _off_by(here)}
+    return dict(data=data, layout=layout)
 
 
 precision = explorable(
     _precision,
-    title="What rounding does to the angle",
-    alt="Above, the cosine of one pair at 33 neighboring positions: the exact curve, and a diamond for what is "
-    "computed. With positions in bf16 the diamonds sit on the curve up to position 256; beyond it neighbors share a "
-    "value, and the diamonds part from the curve. Below, the largest error against the position, which doubles from "
-    "mark to mark, that of rounded positions dotted; the upright line is dragged to where the upper drawing looks.",
-    readout="position {position} · cosine off by {here}",
-    handles={"here": "octave"},
-    place=slider(list(PLACES), label="rounded"),
-    dtype=slider(list(DTYPES), label="to"),
-    octave=slider(OCTAVES, label="position", default=9, play=True, format=lambda octave: thousands(2**octave)),
-    pair=slider([0, 4, 8, 16, 32], label="pair of lanes i", default=8),
+    title="What rounding does to a cosine",
+    alt="A strip of bits, its end to be dragged: how many a number keeps in bf16, fp16 or float32. Under it three rows "
+    "of bars, one for each doubling of the position: by how much a cosine is off, if the position is rounded, or the "
+    "frequency, or cosine and sine; words say past where. Pale bars are bf16's. With it and pair 8 positions are "
+    "exact up to 256, and then soon wrong; frequencies off from the first bar; cosines by the same little.",
+    see="Drag the end of the bits: past which position is a cosine off?",
+    handles={"how many bits": "dtype"},
+    dtype=slider(list(DTYPES), label="rounded to"),
+    pair=slider([0, 4, 8, 16], label="pair of lanes i", default=8),
 )

@@ -26,7 +26,7 @@ def test_depth_is_told_as_one_period_or_as_counts():
 
 
 @pytest.mark.parametrize("length", [2**12, 2**17, 2**20])
-@pytest.mark.parametrize("model", figures.MODELS)
+@pytest.mark.parametrize("model", [*figures.MODELS, "GPT-NeoX-20B", "Gemma 3 4B", "SmolLM3", "gpt-oss"])
 def test_pairs_are_slow_and_unseen_where_their_angles_say_so(model, length):
     """Counted by angles: training had those of its distances at the speed before the scheme, this text has its own."""
     for extent in page.readings()[model].at(length):

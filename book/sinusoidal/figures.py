@@ -6,104 +6,120 @@ import torch
 
 from posenc import sinusoidal
 from posenc.chapters.sinusoidal.exercises import rotation
-from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import axis, bars, dots, heat, label, level, line, path, pin, signed, thousands
+from posenc.lab.explore import DIVERGING, explorable, slider
+from posenc.lab.explore.parts import axis, bars, heat, held, label, level, line, path, signed, thousands
 
-POSITIONS = 48  # rows of the heat map
+POSITIONS, DIM = 32, 16  # rows and columns of the heat map
+VISIBLE = 0.05  # radians by which a clock must turn in a step to be seen
 
 
-def _ladder(dim, base, position, *, table=sinusoidal.table):
-    lanes, edges = torch.arange(dim), [-0.5, dim - 0.5]
-    code = table(torch.arange(POSITIONS), dim, base)
-    cell = "position %{y}, lane %{x}: %{z:.2f}<extra></extra>"
-    here = f"position {position}, lane %{{x}}: %{{y:.2f}}<extra></extra>"
-    beside, thick = position - 1 if position else 1, dict(line=dict(width=2))
-    moved = lanes[(code[position] - code[beside]).abs() > 0.05]
-    low, high, scale = position - 0.5, position + 0.5, dict(colorscale=DIVERGING, showscale=False)
-    bar = dict(color=code[position], cmin=-1, cmax=1, line=dict(color=COLORS["gray"], width=1), **scale)
-    data = [
-        heat("every lane and position", lanes, torch.arange(POSITIONS), code, hover=cell, zmin=-1, zmax=1, **scale),
-        line("its row", [*edges, *edges[::-1], edges[0]], [low, low, high, high, low], "ink", 2, cliponaxis=False),
-        level("the position m", position, *edges, "rgba(0, 0, 0, 0)", 4),
-        bars("the code of that position", lanes, code[position], marker=bar, hover=here, panel=2),
-        dots("one step away", lanes, code[beside], "ink", 256 / dim, "line-ew-open", marker=thick, panel=2),
-        dots("moved lanes", moved, [-1.3] * len(moved), "ink", 7, "triangle-up", panel=2),
-    ]
-    layout = dict(height=500, bargap=0.1, showlegend=False, margin=dict(t=8))
-    layout |= dict(
-        xaxis=dict(range=edges, anchor="y", showticklabels=False, ticks=""),
-        yaxis=axis(POSITIONS - 0.5, -0.5, "position m", domain=[0.36, 1]),
-        xaxis2=dict(range=edges, anchor="y2", title=dict(text="lane (dash: one step away, ▲: has moved)")),
-        yaxis2=axis(-1.45, 1.15, "code", domain=[0, 0.33], tickvals=[-1, 0, 1]),
-        meta=dict(phone=dict(margin=dict(l=8, r=12, b=36))),
+def _ladder(base, position, *, table=sinusoidal.table):
+    lanes, pairs, edges = torch.arange(DIM), torch.arange(DIM // 2), [-0.5, DIM - 0.5]
+    code, low, high = table(torch.arange(POSITIONS), DIM, base), position - 0.5, position + 0.5
+    turning = 2 * int((base ** (-pairs / (DIM / 2)) > VISIBLE).sum())
+    ends, out = [(-0.4, turning - 0.6), (turning - 0.4, DIM - 0.6)], dict(place="middle left", cliponaxis=False)
+    said = [f"<b>{turning} move</b>", f"<b>{DIM - turning} hardly</b>"]
+    middles = [max(turning / 2 - 0.5, 1.6), min(turning / 2 + 7.5, 12.6)]
+    cells = dict(
+        zmin=-1, zmax=1, colorscale=DIVERGING, showscale=False, xgap=1, hover="position %{y}, lane %{x}: %{z:.2f}"
     )
-    return dict(data=data, layout=layout), {"position": position, "moved": len(moved), "dim": dim}
+    moved = (code[position] - code[position - 1]).unflatten(0, (-1, 2)).norm(dim=-1)  # how far each clock's tip went
+    hooks = [x for a, b in ends for x in (a, a, b, b, math.nan)], [1.08, 1.16, 1.16, 1.08, math.nan] * 2
+    data = [
+        heat("every lane and position", lanes, torch.arange(POSITIONS), code, **cells),
+        line("its row", [*edges, *edges[::-1], edges[0]], [low, low, high, high, low], "ink", 3, cliponaxis=False),
+        level("the position m", position, *edges, "rgba(0, 0, 0, 0)", 4),
+        label("grip", -0.5, position, f"<b>m = {position}</b>\u2002<br>drag\u2002", "ink", **out),
+        bars("movement", 2 * pairs + 0.5, moved, "purple", width=1.8, hover="its point moved by %{y:.2f}", panel=2),
+        line("brackets", *hooks, "ink", 2, panel=2),
+        label("who moves", middles, [1.21] * 2, said, "ink", size=17, panel=2),
+        label("name of the bars", -0.5, 0.5, "a pair's\u2002<br>step\u2002", "purple", **out, panel=2),
+    ]
+    bare = dict(showgrid=False, zeroline=False, ticks="")
+    layout = dict(
+        height=500, bargap=0.12, showlegend=False, margin=dict(l=78, r=14, t=10, b=24),
+        xaxis=axis(*edges, anchor="y", showticklabels=False, **bare),
+        yaxis=axis(POSITIONS - 0.5, -0.5, domain=[0.48, 1], showticklabels=False, **bare),
+        xaxis2=axis(*edges, anchor="y2", tickvals=[0, DIM - 1], ticktext=["lane 0", f"lane {DIM - 1}"], **bare),
+        yaxis2=axis(0, 1.55, domain=[0, 0.46], showticklabels=False, **(bare | dict(zeroline=True))),
+    )  # fmt: skip
+    return dict(data=data, layout=layout)
 
 
 ladder = explorable(
     _ladder,
     title="The frequency ladder",
     alt="A heat map of lanes against positions: stripes in the first lanes change at every position, the last lanes "
-    "hardly at all. A frame round a row is dragged from position to position, and below, a bar for each lane shows the "
-    "row in its colors, with a dash where the row before has it: the bars on the left jump at every step, and a "
-    "triangle marks them; those on the right stand.",
-    readout="position {position:d} · one step moves {moved:d} of {dim:d} lanes by over 0.05",
+    "hardly at all. A frame round a row is dragged from position to position. Below, a bar for each pair of lanes, a "
+    "clock, shows how far its point moves in a step: the bars fall like stairs, down to nothing. Brackets "
+    "count the lanes whose clock turns by more than 0.05 in a step, and the others.",
+    see="Drag the frame down by one row: which lanes does the step move?",
     handles={"the position m": "position"},
-    position=slider(range(POSITIONS), label="position m", default=12, play=True),
+    position=slider(range(1, POSITIONS), label="position m", default=12, play=True),
     base=slider([1e2, 1e4, 1e6], label="base b", default=1e4, format=thousands),
-    dim=slider([8, 16, 32], label="model size C", default=32),
 )
 
 
-KEYS = torch.arange(101)
-OFFSETS = torch.arange(-40, 41)
-FIXED = (20, 70)  # where the two other curves stand
+KEYS = torch.arange(61)
+FIXED = 41  # where the other query stands
 BETWEEN = ("nothing", "R(−10)", "a random matrix")
 
 
 def _inner_product(m, dim, between, *, table=sinusoidal.table):
-    base, low = 1e4, 0.0 if dim == 64 and between != BETWEEN[2] else -1.2
+    base = 1e4
 
-    def scores(start, keys):  # the code of start, a matrix, the code of a key; over C/2
+    def scores(start, between):  # the code of start, a matrix, the code of a key; over C/2
         here = table(torch.tensor([start], dtype=torch.float64), dim, base)
         if between == BETWEEN[1]:
             here = here @ rotation(-10, dim, base, dtype=torch.float64)
         elif between == BETWEEN[2]:
             here = here @ torch.randn(dim, dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / 5
-        return (table(keys.double(), dim, base) @ here[0]) / (dim / 2)
+        return (table(KEYS.double(), dim, base) @ here[0]) / (dim / 2)
 
-    looks = {f"from {FIXED[0]}": ("sky", 8), f"from {FIXED[1]}": ("orange", 4, "dash"), "from m": ("ink", 1.5)}
-    data, below = [], []
-    for start, (name, look) in zip((*FIXED, m), looks.items(), strict=True):
-        words = f"from position {start}"
-        to, more = f"{words} to %{{x}}: %{{y:.2f}}", dict(hover=f"{words}, offset %{{x}}: %{{y:.2f}}", showlegend=False)
-        data.append(line(name, KEYS, scores(start, KEYS), *look, hover=to))
-        below.append(line(f"{name}, by offset", OFFSETS, scores(start, start + OFFSETS), *look, panel=2, **more))
-    data += below
-    data.append(pin("m", m, low, 1.15, width=1.5, dash="dot"))
-    ticks = axis(low, 1.25, tickvals=[-1, 0, 1])
-    layout = dict(
-        height=480,
-        xaxis=axis(-1, 101, "position n of the other", anchor="y"),
-        yaxis=dict(domain=[0.58, 1], title=dict(text="score"), **ticks),
-        xaxis2=axis(-40.5, 40.5, "offset n − m, the same three", anchor="y2", tickvals=[*range(-30, 31, 10)]),
-        yaxis2=dict(domain=[0, 0.38], title=dict(text="score"), **ticks),
+    data = []
+    for start, foot, color, dash in ((m, 1.8, "blue", "solid"), (FIXED, 0, "orange", "dash")):
+        name = "m" if color == "blue" else "the other"
+        before, now = scores(start, BETWEEN[0]), scores(start, between)
+        low, top = (now if between == BETWEEN[2] else before).min(), int(now.argmax())
+        now, before = foot + (now - low) / (now.max() - low), foot + (before - before.min()) / (1 - before.min())
+        near, ghost = KEYS[max(top - 6, 0) : top + 7], KEYS[max(start - 6, 0) : start + 7]
+        far = f"{abs(top - start)} {'back' if top < start else 'ahead'}" if top != start else "at itself"
+        head = dict(
+            symbol="arrow", angleref="previous", size=[0, 24 if top != start else 0], opacity=1, line=dict(width=0)
+        )
+        y, side = foot + 1.12, "right" if start < 43 else "left"
+        words = f"\u2003{'drag: m =' if color == 'blue' else 'query at'} <b>{start}</b>\u2003"
+        data += [
+            line(f"scores, {name}", KEYS, now, "gray", 1),
+            line(f"before, {name}", ghost, before[ghost], "gray", 2, "dot"),
+            line(f"peak, {name}", near, now[near], color, 4, dash),
+            line(f"place, {name}", [start, start], [foot, y], "ink", 2),
+            path(f"to the peak, {name}", [start, top], [y, y], "purple", 7, marker=head),
+            label(f"how far, {name}", min(max((start + top) / 2, 6), 54), y + 0.06, f"<b>{far}</b>", "purple", size=20),
+            label(f"name of {name}", start, foot + 0.03, words, "ink", f"middle {side}", 14, halo=True),
+        ]
+    data += [held("m", m, 1.83, "blue", "diamond", 15)]
+    layout = dict(height=430, showlegend=False, margin=dict(l=12, r=12, t=8))
+    layout |= dict(
+        xaxis=axis(
+            -1, 61, "key at position n (drawn to one height)", tickvals=[0, 20, 40, 60], showgrid=False, zeroline=False
+        ),
+        yaxis=axis(-0.12, 3.35, visible=False),
     )
-    own, other = (scores(start, start + OFFSETS) for start in (m, FIXED[0]))
-    peak = int(OFFSETS[own.argmax()])
-    return dict(data=data, layout=layout), {"peak": signed(peak), "gap": (own - other).abs().max()}
+    return dict(data=data, layout=layout)
 
 
 inner_product = explorable(
     _inner_product,
-    title="The inner product by offset",
-    alt="Above, the score of three positions with every other, divided by C/2, against the place of the other: three "
-    "bumps, one of which follows the position m that is dragged. Below, the same three against the offset n - m: a "
-    "thick, a dashed and a thin line, one on top of the other, with a peak of 1 at offset 0, wherever m stands. A "
-    "rotation between the two moves all peaks alike; a random matrix parts the lines.",
-    readout="peak at n − m = {peak} · curves apart {gap:.2f}",
+    title="The inner product of two positions, with a matrix between",
+    alt="Two lanes, one for each of two queries, the upper at a place m, which can be dragged, the lower at another. "
+    "In each a curve, the scores of the query with the key at every position, all drawn to one height. An arrow leads "
+    "from the place of the query to the peak of its curve, and a word says how far. Dotted, the peak with nothing "
+    "between, at the place itself. With the rotation between, both arrows are ten long and point back, wherever m "
+    "stands. With a random matrix the shapes are gone.",
+    see="Choose what stands between, and drag m: do the two arrows agree?",
     handles={"m": "m"},
-    m=slider(range(0, 101, 5), label="position m", default=45),
+    m=slider(range(14, 57, 2), label="position m", default=24),
     dim=slider([4, 16, 64], label="model size C", default=64),
     between=slider(BETWEEN, label="between", format=lambda name: name.replace("a random matrix", "random")),
 )
@@ -126,6 +142,9 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
     (x0, y0), (x1, y1), (u, v), around = hand(m), hand(m + t), hand(t, 0.5), torch.linspace(0, 2 * math.pi, 65)
     names = ["0" * clear(0, m, m + t), "t" * clear(t, 0, m, m + t)]
     grip, named, curve = dict(size=[0, 14], opacity=1), dict(halo=True, place="middle center"), dict(shape="spline")
+    turned, middle = f"<b>{signed(math.degrees(t * frequency))}°</b>", t / 2 if abs(t * frequency) > 0.8 else min(t, 0)
+    shift = 0 if abs(t * frequency) > 0.8 else -0.45 / frequency  # a short arc's number stands beside it
+    far, near = hand(m + middle + shift, 0.7), hand(middle + 1.4 * shift, 0.5)
     data = [
         line("clock face", around.cos(), around.sin(), "gray", 1),
         line("at 0", [0, 0], [0, 0.5], "gray", 2),
@@ -137,13 +156,15 @@ def _one_rotation(m, t, pair, *, table=sinusoidal.table):
         label("0 and t", *zip(hand(0, 0.6), hand(t, 0.6)), names, "gray", **named),
         label("m", 1.2 * x0, 1.2 * y0, "<b>m</b>", "blue", **named),
         label("m + t", 1.31 * x1, 1.2 * y1, "<b>m + t</b>" * clear(m + t, m), "orange", **named, cliponaxis=False),
+        label("angle from m", *far, turned, "green", **named, size=20),
+        label("angle from 0", *near, turned, "gray", **named),
         label("up", -1.46, 1.27, "lane 2i + 1: cos ↑", "ink", "middle right"),
         label("right", 1.46, -1.27, "lane 2i: sin →", "ink", "middle left"),
     ]
     at, phone = dict(zeroline=False, tickvals=[-1, 0, 1]), dict(yaxis=dict(showticklabels=False, ticks=""))
     layout = dict(height=410, showlegend=False, margin=dict(l=4, r=4, t=6, b=24), meta=dict(phone=phone))
     layout |= dict(xaxis=axis(-1.48, 1.48, constrain="domain", **at), yaxis=axis(-1.34, 1.34, scaleanchor="x", **at))
-    return dict(data=data, layout=layout), {"angle": t * frequency, "degrees": math.degrees(t * frequency)}
+    return dict(data=data, layout=layout)
 
 
 one_rotation = explorable(
@@ -151,9 +172,9 @@ one_rotation = explorable(
     title="One rotation carries every position",
     alt="A clock face for one pair of lanes. A solid hand stands at position m, a dashed one at m + t, with the arc "
     "between them; both hands are dragged by their tips. A short gray pair of hands stands at 0 and t,"
-    " with an arc of the same angle.",
+    " with an arc of the same angle. Each arc is marked with its angle.",
+    see="Drag the blue hand: what becomes of the green arc?",
     handles={"at m": "m", "at m + t": "t"},
-    readout="t tokens turn it by {degrees:+.0f}°, from every m · tω = {angle:+.2f} rad",
     m=slider([k / 4 for k in range(21)], label="position m", default=3),  # within one turn: a drag has one place to go
     t=slider([k / 2 for k in range(-5, 6)], label="shift t", default=2, format=lambda t: signed(t, 1)),
     pair=slider(range(4), label="pair of lanes i", default=1),

@@ -5,8 +5,8 @@ import functools
 import torch
 
 from posenc import SelfAttention, embed_input, make
-from posenc.lab.explore import COLORS, DIVERGING, explorable, slider
-from posenc.lab.explore.parts import bars, dots, heat, line
+from posenc.lab.explore import DIVERGING, explorable, slider
+from posenc.lab.explore.parts import dots, heat, label, line
 
 WORDS = ("the", "dog", "bit", "a", "man")
 
@@ -73,10 +73,9 @@ def changes(order, position, mask, depth):
     return (after - before).norm(dim=-1) / before.norm(dim=-1)
 
 
-# Where things stand, from left to right: a strip of numbers, the lines, the word, its strip, how far it moved.
+# Where things stand, from left to right: a strip of numbers, the lines, the word, its strip, whether it is another.
 CELL = 0.25
-LEFT, LINES, TILE, RIGHT, BARS, END = 1.2, (3.35, 5.8), 6.55, 7.35, 9.65, 12
-WIDEST = 4.0  # no output moves farther
+LEFT, LINES, TILE, RIGHT, SAID, END = 1.2, (3.35, 5.8), 6.55, 7.35, 9.5, 12
 
 
 def _shuffle(sentence, position, mask, depth):
@@ -85,7 +84,7 @@ def _shuffle(sentence, position, mask, depth):
     before, after = (outputs(o, position, mask, depth) for o in (tuple(rows), order))
     moved = changes(order, position, mask, depth)[list(order)].tolist()  # row by row, as read
     same = [value < SAME for value in moved]
-    still = [row for row in rows if same[row]]
+    said, inks = zip(*(("<b>same</b>", "blue") if still else ("<b>changed</b>", "orange") for still in same))
 
     def strip(name, left, values):  # whole tenths take one byte
         cells = [left + CELL * (n + 0.5) for n in range(DIM)]
@@ -104,31 +103,28 @@ def _shuffle(sentence, position, mask, depth):
         where = dict(textposition=place, hoverinfo="skip")
         return dict(type="scatter", name=name, x=[x] * len(y), y=y, mode="text", text=text, **where, **font)
 
-    shown, by = [0.0 if value < SAME else value for value in moved], "the output moved by %{x:.2f} of its length"
     data = [
         strip("outputs as written", LEFT, before),
         strip("outputs as read", RIGHT, after),
         words("words as written", LEFT - 0.15, rows, list(WORDS), "middle left"),
         lines("the same output", True, "blue", "solid"),
         lines("another output", False, "orange", "dot"),
-        bars("change of the output", shown, rows, "orange", hover=by, orientation="h", xaxis="x2", width=0.3),
-        words("no change", BARS, still, ["same"] * len(still), "middle right", textfont=dict(color=COLORS["blue"])),
+        label("same or not", [SAID] * size, rows, list(said), list(inks), "middle right", 14),
     ]
     for place, word in enumerate(WORDS):
         tile = dots(f"tile {word}", [TILE], [order.index(place)], "rgba(42, 143, 201, 0.2)", 36, "square")
         data.append(tile | dict(mode="markers+text", text=[word]))
-    heads = {LEFT + 1: "as written", RIGHT + 1: "as read", BARS + 0.9: "change"}
+    heads = {LEFT + 1: "as written", TILE + 1.2: "as read: drag a word"}
     plain = dict(showticklabels=False, ticks="", showgrid=False, zeroline=False, fixedrange=True)
     layout = dict(
         xaxis=dict(plain, range=[0, END]),
-        xaxis2=dict(plain, range=[0, WIDEST], domain=[BARS / END, 1], anchor="y"),
         yaxis=dict(plain, range=[size - 0.45, -1.05]),
         annotations=[dict(x=x, y=-0.8, text=text, showarrow=False) for x, text in heads.items()],
         margin=dict(l=8, r=8, t=6, b=6),
         showlegend=False,
         height=400,
     )
-    return dict(data=data, layout=layout), {"same": sum(same), "largest": max(moved) if not all(same) else 0.0}
+    return dict(data=data, layout=layout), {"same": sum(same)}
 
 
 shuffle = explorable(
@@ -136,9 +132,10 @@ shuffle = explorable(
     title="Reorder a sentence: do the outputs only reorder with it?",
     alt="Left, the sentence as written, right, as it is read: each word has a strip of colored numbers, what attention "
     "puts out for it. A line leads from each word to its new place, blue where its output is the same, orange and "
-    "dotted where it is another one; a bar says how far it moved. Without position and mask all five lines stay blue: "
+    "dotted where it is another one, and a word beside it says so. Without position and mask all five lines stay blue: "
     "each word takes its strip along. Drag a word onto another, and they change places.",
-    readout="{same:d} of 5 outputs stay the same · largest change {largest:.2f}",
+    see="Drag a word onto another: whose output changes with the order?",
+    readout="{same:d} of 5 outputs stay the same",
     handles={f"tile {word}": "sentence" for word in WORDS},
     sentence=slider(range(len(SENTENCES)), label="read as", default=DEFAULT, format=SENTENCES.__getitem__),
     position=slider(list(POSITIONS), label="position"),
