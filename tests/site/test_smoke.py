@@ -138,7 +138,8 @@ def differences(e, state: dict, got: dict) -> list[str]:
                 continue  # the page decides the size, plotly how axes that share a scale fill it
             found = held[item].get(path)
             if path == "text" and isinstance(found, list):
-                found = ["" if word == " " else word for word in found]  # as the player writes an empty label
+                # The player writes an empty label as a space.
+                found, value = (["" if word == " " else word for word in words] for words in (found, value))
             if not close(value, found):
                 wrong.append(f"{e.id} at {state}: {item}.{path} is {found}, not {value}")
     wanted = e.readout_text(readouts)
